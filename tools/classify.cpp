@@ -160,9 +160,9 @@ void print(const std::string& image, const std::vector<double>& scores,
   }
   std::vector<std::string> classes;
   for (const int c : best) {
-    classes.push_back(concat("{\"class\": ", c,
-                             names.empty() ? "" : ", \"label\": " + json_string(name(c)),
-                             ", \"score\": ", json_number(scores[static_cast<size_t>(c)]), "}"));
+    classes.push_back(text("{\"class\": ", c,
+                           names.empty() ? "" : ", \"label\": " + json_string(name(c)),
+                           ", \"score\": ", json_number(scores[static_cast<size_t>(c)]), "}"));
   }
   std::printf("{\"image\": %s, \"predictions\": [%s]}\n", json_string(image).c_str(),
               joined(classes).c_str());

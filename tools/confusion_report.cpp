@@ -39,7 +39,7 @@ std::string taken_for(const ConfusionMatrix& confusion, int64_t label) {
   });
   if (others.size() > kMostTaken) others.resize(kMostTaken);
   std::vector<std::string> words;
-  for (const int64_t c : others) words.push_back(concat(c, " (", confusion.count(label, c), ")"));
+  for (const int64_t c : others) words.push_back(text(c, " (", confusion.count(label, c), ")"));
   return joined(words);
 }
 
@@ -49,9 +49,9 @@ void log_shares(const ConfusionMatrix& confusion) {
   LOG(INFO) << "Of " << confusion.positions() << " labels: accuracy "
             << percent(confusion.accuracy()) << ", mean of the classes "
             << percent(confusion.mean_accuracy()) << ", mean IoU " << percent(confusion.mean_iou())
-            << (confusion.ignored() != 0 ? concat("; ", confusion.ignored(), " ignored") : "")
+            << (confusion.ignored() != 0 ? text("; ", confusion.ignored(), " ignored") : "")
             << (confusion.undecided() != 0
-                    ? concat("; ", confusion.undecided(), " have scores of NaN alone")
+                    ? text("; ", confusion.undecided(), " have scores of NaN alone")
                     : "");
   if (confusion.unknown_samples() != 0) {
     LOG(WARNING)
@@ -92,25 +92,25 @@ void print_confusion(const ConfusionMatrix& confusion) {
 std::string json_of(const ConfusionMatrix& confusion, const ScoredLabels& of) {
   std::vector<std::string> classes, rows;
   for (int64_t c = 0; c < confusion.classes(); ++c) {
-    classes.push_back(concat("{\"label\": ", c, ", \"labels\": ", confusion.labelled(c),
-                             ", \"predicted\": ", confusion.predicted(c),
-                             ", \"accuracy\": ", json_share(confusion.accuracy(c)),
-                             ", \"iou\": ", json_share(confusion.iou(c)), "}"));
+    classes.push_back(text("{\"label\": ", c, ", \"labels\": ", confusion.labelled(c),
+                           ", \"predicted\": ", confusion.predicted(c),
+                           ", \"accuracy\": ", json_share(confusion.accuracy(c)),
+                           ", \"iou\": ", json_share(confusion.iou(c)), "}"));
     if (!confusion.has_pairs()) continue;
     std::vector<int64_t> row(static_cast<size_t>(confusion.classes()));
     for (int64_t p = 0; p < confusion.classes(); ++p) {
       row[static_cast<size_t>(p)] = confusion.count(c, p);
     }
-    rows.push_back(concat("[", joined(row), "]"));
+    rows.push_back(text("[", joined(row), "]"));
   }
-  return concat(", \"scores\": ", json_string(of.scores), ", \"labels\": ", json_string(of.labels),
-                ", \"positions\": ", confusion.positions(), ", \"ignored\": ", confusion.ignored(),
-                ", \"undecided\": ", confusion.undecided(),
-                ", \"accuracy\": ", json_share(confusion.accuracy()),
-                ", \"mean_accuracy\": ", json_share(confusion.mean_accuracy()),
-                ", \"mean_iou\": ", json_share(confusion.mean_iou()), ", \"classes\": [",
-                joined(classes), "]",
-                confusion.has_pairs() ? concat(", \"confusion\": [", joined(rows), "]") : "");
+  return text(", \"scores\": ", json_string(of.scores), ", \"labels\": ", json_string(of.labels),
+              ", \"positions\": ", confusion.positions(), ", \"ignored\": ", confusion.ignored(),
+              ", \"undecided\": ", confusion.undecided(),
+              ", \"accuracy\": ", json_share(confusion.accuracy()),
+              ", \"mean_accuracy\": ", json_share(confusion.mean_accuracy()),
+              ", \"mean_iou\": ", json_share(confusion.mean_iou()), ", \"classes\": [",
+              joined(classes), "]",
+              confusion.has_pairs() ? text(", \"confusion\": [", joined(rows), "]") : "");
 }
 
 }  // namespace crema::tools

@@ -48,7 +48,7 @@ int convert_mnist(const std::vector<std::string>& arguments) {
   const std::string ending = leveldb ? "leveldb" : "lmdb";
   for (const auto& [prefix, output] : {std::pair{"train", "train_"}, {"t10k", "test_"}}) {
     const auto find = [&](const char* kind) {
-      return plain_or_gzip(folder.string(), concat(prefix, kind),
+      return plain_or_gzip(folder.string(), text(prefix, kind),
                            "; data/mnist/get.sh fetches the data set");
     };
     const std::string images = find("-images-idx3-ubyte"), labels = find("-labels-idx1-ubyte");

@@ -24,7 +24,7 @@ struct Shown {
   void show(int64_t done, int64_t total) {
     interruption.check();
     if (on_terminal()) {
-      if (line.due(done == total)) line.draw(concat(done, " of ", total, " records"));
+      if (line.due(done == total)) line.draw(text(done, " of ", total, " records"));
     } else if (done % 1000 == 0 || done == total) {
       LOG(INFO) << "Processed " << done << " " << what << ".";
     }
@@ -46,7 +46,7 @@ void report(const ConvertReport& result, const std::string& output) {
   }
   for (const auto& warning : result.warnings) LOG(WARNING) << printable_message(warning);
   LOG(INFO) << result.written << " records written to " << printable(output)
-            << (result.bad ? concat(", ", result.bad, " bad ones left out") : "");
+            << (result.bad ? text(", ", result.bad, " bad ones left out") : "");
 }
 
 }  // namespace crema::tools

@@ -74,7 +74,7 @@ std::string converter_for(const fs::path& database) {
       has_plain_or_gzip(folder, "data_batch_1.bin"))
     command = "crema convert-cifar ";
   if (command.empty()) return {};
-  return concat(command, backend == "_leveldb" ? "--backend leveldb " : "", folder.string());
+  return text(command, backend == "_leveldb" ? "--backend leveldb " : "", folder.string());
 }
 
 /// The scripts that make the data set, if they have not run. They write to the folder "full".
@@ -87,7 +87,7 @@ std::string scripts_for(const DataFile& file) {
   std::error_code none;
   for (const char* script : {"get.sh", "make.py", "make.sh"}) {
     if (const fs::path path = file.set / script; fs::exists(path, none))
-      commands += concat(commands.empty() ? "" : ", then ", path.string());
+      commands += text(commands.empty() ? "" : ", then ", path.string());
   }
   return commands;
 }
@@ -110,15 +110,15 @@ std::string advice_on_missing_data(const std::string& message) {
   const std::string page = (model / "README.md").string();
   for (const DataFile& file : files) {
     if (is_model_file(file.path)) continue;
-    const std::string all = model.empty() ? "" : concat(" (", page, " has all commands)");
+    const std::string all = model.empty() ? "" : text(" (", page, " has all commands)");
     if (const std::string command = converter_for(file.path); !command.empty())
-      return concat("; ", command, " makes it", all);
+      return text("; ", command, " makes it", all);
     if (const std::string scripts = scripts_for(file); !scripts.empty())
-      return concat("; ", scripts, " brings the data set", all);
+      return text("; ", scripts, " brings the data set", all);
     if (model.empty()) continue;
-    if (fs::exists(file.set, none)) return concat("; ", page, " has the commands that make it");
-    return concat("; run crema in the root of Crema's repository, whose ", file.set.string(),
-                  " brings the data set", all);
+    if (fs::exists(file.set, none)) return text("; ", page, " has the commands that make it");
+    return text("; run crema in the root of Crema's repository, whose ", file.set.string(),
+                " brings the data set", all);
   }
   return {};
 }

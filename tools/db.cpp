@@ -54,7 +54,7 @@ RecordRange range_of(RecordSource& source, const std::string& text) {
     const std::string last = unprintable_key(FLAGS_to_key);
     range.last = first_from_key(source, last);
     const bool is_there =
-        range.last < source.count() && source.reader(Access::random)->key(range.last) == last;
+        range.last < source.count() && source.reader(ReadOrder::random)->key(range.last) == last;
     if (is_there) ++range.last;
   }
   if (range.first >= range.last)
@@ -74,7 +74,7 @@ int list(RecordSource& source, const RecordRange& range) {
   std::cout << "number\tkey\tlabel\tshape\tkind\n";
   const auto work = [&source](ScanThread& thread, int64_t index, Line& line) {
     const auto bad_line = [index](std::string_view key, const std::string& problem) -> Line {
-      return {concat(index, "\t", escaped_key(key), "\t\t\tbad: ", printable(problem)), true};
+      return {text(index, "\t", escaped_key(key), "\t\t\tbad: ", printable(problem)), true};
     };
     std::string problem;
     const auto record = read_for_scan(source, *thread.reader, index, problem);
@@ -84,8 +84,8 @@ int list(RecordSource& source, const RecordRange& range) {
     }
     try {
       const RecordInfo info = inspect_record(*record, *thread.decoder);
-      line = {concat(index, "\t", escaped_key(record->key), "\t", info.labels(","), "\t",
-                     info.shape.str(), "\t", info.kind())};
+      line = {text(index, "\t", escaped_key(record->key), "\t", info.labels(","), "\t",
+                   info.shape.str(), "\t", info.kind())};
     } catch (const Error& error) {
       line = bad_line(record->key, error.message());
     }
@@ -132,7 +132,7 @@ void print_boxes(const RecordInfo& info, const LabelNames& names) {
 int show(RecordSource& source, const RecordRange& range) {
   LabelNames names;
   if (!FLAGS_label_map_file.empty()) names = LabelNames::read(FLAGS_label_map_file);
-  const auto reader = source.reader(Access::random);
+  const auto reader = source.reader(ReadOrder::random);
   DatumDecoder decoder(ColorMode::as_stored, {}, Depth::own);
   for (int64_t i = range.first; i < range.last; ++i) {
     const Record record = reader->read(i);

@@ -10,7 +10,7 @@
 #include "crema/parameter_arena.hpp"
 #include "data/label_map.hpp"
 #include "data/original_boxes.hpp"
-#include "kit/detection_rows.hpp"
+#include "layer_support/detection_rows.hpp"
 #include "model/text_format.hpp"
 #include "proto/augment.pb.h"
 #include "tools/command.hpp"
@@ -91,12 +91,12 @@ std::string hint_for_nothing() {
   std::string missing;
   if (FLAGS_mean.empty()) missing = "--mean";
   if (FLAGS_scale == 1) missing += missing.empty() ? "--scale" : " and --scale";
-  return concat("; images have to become what the net was trained with, ",
-                missing.empty()
-                    ? "by --mean, --channel_mean, --scale and --channel_swap"
-                    : concat("and ", missing, missing.find(' ') == missing.npos ? " is" : " are",
-                             " not given (transform_param { mean_value mean_file scale } of its "
-                             "data layer; --channel_swap=rgb where that has red first)"));
+  return text("; images have to become what the net was trained with, ",
+              missing.empty()
+                  ? "by --mean, --channel_mean, --scale and --channel_swap"
+                  : text("and ", missing, missing.find(' ') == missing.npos ? " is" : " are",
+                         " not given (transform_param { mean_value mean_file scale } of its "
+                         "data layer; --channel_swap=rgb where that has red first)"));
 }
 
 void print_lines(const std::string& image, const std::vector<Found>& found,
@@ -104,7 +104,7 @@ void print_lines(const std::string& image, const std::vector<Found>& found,
   for (const Found& one : found) {
     std::printf("%s %d %.4f %.1f %.1f %.1f %.1f%s\n", printable(image).c_str(), one.label,
                 one.confidence, one.box.left, one.box.top, one.box.right, one.box.bottom,
-                names.empty() ? "" : concat(" ", printable(names.display_name(one.label))).c_str());
+                names.empty() ? "" : text(" ", printable(names.display_name(one.label))).c_str());
   }
 }
 
@@ -114,11 +114,11 @@ void print_json(const std::string& image, const std::vector<Found>& found,
   std::vector<std::string> boxes;
   for (const Found& one : found) {
     const auto& [left, top, right, bottom] = one.box;
-    boxes.push_back(concat(
-        "{\"label\": ", one.label,
-        names.empty() ? "" : ", \"name\": " + json_string(names.display_name(one.label)),
-        ", \"confidence\": ", json_number(static_cast<float>(one.confidence)), ", \"box\": [",
-        pixels(left), ", ", pixels(top), ", ", pixels(right), ", ", pixels(bottom), "]}"));
+    boxes.push_back(
+        text("{\"label\": ", one.label,
+             names.empty() ? "" : ", \"name\": " + json_string(names.display_name(one.label)),
+             ", \"confidence\": ", json_number(static_cast<float>(one.confidence)), ", \"box\": [",
+             pixels(left), ", ", pixels(top), ", ", pixels(right), ", ", pixels(bottom), "]}"));
   }
   std::printf("{\"image\": %s, \"detections\": [%s]}\n", json_string(image).c_str(),
               joined(boxes).c_str());

@@ -42,17 +42,17 @@ std::string DetectionReport::json() const {
     std::vector<std::string> classes;
     for (const DetectionScores::Class& one : scores.classes(version_)) {
       const std::string name = class_name(names_, one.label);
-      classes.push_back(
-          concat("{\"label\": ", one.label, name.empty() ? "" : ", \"name\": " + json_string(name),
-                 ", \"boxes\": ", one.boxes, ", \"detections\": ", one.detections,
-                 ", \"average_precision\": ", json_number(one.average_precision), "}"));
+      classes.push_back(text("{\"label\": ", one.label,
+                             name.empty() ? "" : ", \"name\": " + json_string(name),
+                             ", \"boxes\": ", one.boxes, ", \"detections\": ", one.detections,
+                             ", \"average_precision\": ", json_number(one.average_precision), "}"));
     }
     const auto mean = scores.mean(version_);
-    outputs.push_back(concat(json_string(output),
-                             ": {\"mean_average_precision\": ", mean ? json_number(*mean) : "null",
-                             ", \"classes\": [", joined(classes), "]}"));
+    outputs.push_back(text(json_string(output),
+                           ": {\"mean_average_precision\": ", mean ? json_number(*mean) : "null",
+                           ", \"classes\": [", joined(classes), "]}"));
   }
-  return concat(", \"detections\": {", joined(outputs), "}");
+  return text(", \"detections\": {", joined(outputs), "}");
 }
 
 }  // namespace crema::tools

@@ -37,7 +37,7 @@ int device_query(const std::vector<std::string>& arguments) {
   };
   if (wanted && !has(*wanted)) {
     throw Error("there is no CUDA device ", *wanted,
-                devices.empty() ? ": " + why : concat("; there are ", devices.size()));
+                devices.empty() ? ": " + why : text("; there are ", devices.size()));
   }
   if (devices.empty()) std::printf("CUDA: no device: %s\n", why.c_str());
   for (const auto& device : devices) {

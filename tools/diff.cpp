@@ -22,7 +22,7 @@ namespace crema::tools {
 namespace {
 
 std::string name_of(const FileArray& array) {
-  return array.owner.empty() ? "array" : concat(printable(array.owner), " ", array.index);
+  return array.owner.empty() ? "array" : text(printable(array.owner), " ", array.index);
 }
 
 struct Counts {
@@ -94,8 +94,8 @@ void add_other_fields(const SolverState& a, const SolverState& b, std::vector<st
     differencer.ReportDifferencesToString(&report);
     if (differencer.CompareWithFields(a, b, {field}, {field})) continue;
     const auto count = std::ranges::count(report, '\n');
-    lines.push_back(concat(report.substr(0, report.find('\n')),
-                           count > 1 ? concat(", and ", count - 1, " more") : ""));
+    lines.push_back(text(report.substr(0, report.find('\n')),
+                         count > 1 ? text(", and ", count - 1, " more") : ""));
   }
 }
 
@@ -103,7 +103,7 @@ void add_other_fields(const SolverState& a, const SolverState& b, std::vector<st
 std::vector<std::string> differences_of_fields(const ArrayFile& a, const ArrayFile& b) {
   std::vector<std::string> lines;
   const auto compare = [&](const char* name, const auto& left, const auto& right) {
-    if (left != right) lines.push_back(concat(name, ": ", left, " and ", right));
+    if (left != right) lines.push_back(text(name, ": ", left, " and ", right));
   };
   if (a.kind != ArrayFile::Kind::state) return lines;
   compare("iteration", a.state.iter(), b.state.iter());
@@ -145,21 +145,20 @@ void print_table(const std::vector<ArrayPair>& pairs) {
 
 void print_json(const std::vector<ArrayPair>& pairs, const std::vector<std::string>& fields,
                 const Counts& counts) {
-  std::string json = concat("{\"equal\": ", counts.differ() || !fields.empty() ? "false" : "true",
-                            ", \"bit_equal_arrays\": ", counts.bits, ", \"fields\": [");
+  std::string json = text("{\"equal\": ", counts.differ() || !fields.empty() ? "false" : "true",
+                          ", \"bit_equal_arrays\": ", counts.bits, ", \"fields\": [");
   for (size_t i = 0; i < fields.size(); ++i) json += (i ? ", " : "") + json_string(fields[i]);
   json += "], \"arrays\": [";
   for (size_t i = 0; i < pairs.size(); ++i) {
     const ArrayPair& pair = pairs[i];
     const FileArray& array = pair.any();
     const ArrayDifference& by = pair.difference;
-    json += concat(i ? ", " : "", "{\"layer\": ", json_string(array.owner),
-                   ", \"index\": ", array.index, ", \"finding\": \"", word(judge(pair)), "\"");
+    json += text(i ? ", " : "", "{\"layer\": ", json_string(array.owner),
+                 ", \"index\": ", array.index, ", \"finding\": \"", word(judge(pair)), "\"");
     if (pair.same_shape) {
-      json +=
-          concat(", \"bit_equal\": ", pair.same_bits ? "true" : "false",
-                 ", \"differing\": ", by.differing, ", \"max_abs\": ", json_number(by.absolute),
-                 ", \"max_rel\": ", json_number(by.relative), ", \"rms\": ", json_number(by.rms));
+      json += text(", \"bit_equal\": ", pair.same_bits ? "true" : "false",
+                   ", \"differing\": ", by.differing, ", \"max_abs\": ", json_number(by.absolute),
+                   ", \"max_rel\": ", json_number(by.relative), ", \"rms\": ", json_number(by.rms));
     }
     json += "}";
   }

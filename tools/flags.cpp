@@ -98,10 +98,10 @@ std::string default_tuning_file() {
   // A file holds the times of one level of vectors.
   const std::string level = FLAGS_simd.empty() ? "" : "-" + FLAGS_simd;
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
-    return concat(cache, "/crema/tuning", level);
+    return text(cache, "/crema/tuning", level);
   }
   const char* home = std::getenv("HOME");
-  return home && *home ? concat(home, "/.cache/crema/tuning", level) : "";
+  return home && *home ? text(home, "/.cache/crema/tuning", level) : "";
 }
 
 /// The path of the tuning file; "" if it cannot be used, which is an Error if the flag is set. Only

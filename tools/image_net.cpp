@@ -133,7 +133,7 @@ std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sam
   net.reshape_input(
       name, {static_cast<int64_t>(read.size()) * input.samples(), sample[0], sample[1], sample[2]});
   net.reshape();
-  std::copy_n(values.begin(), read.size() * of_image, net.input(name).host_overwrite<float>());
+  std::copy_n(values.begin(), read.size() * of_image, net.input(name).overwrite<float>());
   return read;
 }
 

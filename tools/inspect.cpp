@@ -44,30 +44,30 @@ void print_origin(const Origin& origin) {
   const int names = origin.class_name_size();
   if (names == 0) return;
   const auto& all = origin.class_name();
-  line("class names",
-       concat(names, ": ",
-              joined(std::vector(all.begin(), all.begin() + std::min(names, kMostNames))),
-              names > kMostNames ? ", ..." : ""));
+  line(
+      "class names",
+      text(names, ": ", joined(std::vector(all.begin(), all.begin() + std::min(names, kMostNames))),
+           names > kMostNames ? ", ..." : ""));
 }
 
 std::string json_of(const Origin& origin) {
   std::vector<std::string> parts, names;
   const auto part = [&](const char* name, const std::string& value) {
-    if (!value.empty()) parts.push_back(concat(json_string(name), ": ", json_string(value)));
+    if (!value.empty()) parts.push_back(text(json_string(name), ": ", json_string(value)));
   };
   part("program", origin.program());
   part("solver", origin.solver());
   part("net", origin.net());
   for (const std::string& name : origin.class_name()) names.push_back(json_string(name));
-  if (!names.empty()) parts.push_back(concat("\"class_names\": [", joined(names), "]"));
-  return concat("{", joined(parts), "}");
+  if (!names.empty()) parts.push_back(text("\"class_names\": [", joined(names), "]"));
+  return text("{", joined(parts), "}");
 }
 
 /// What stands beside the arrays of a state.
 std::vector<Fact> facts_of(const ArrayFile& file) {
   std::vector<Fact> facts;
   const auto number = [&](const char* name, auto value) {
-    facts.push_back({name, concat(value), true});
+    facts.push_back({name, text(value), true});
   };
   if (file.kind == ArrayFile::Kind::weights && file.weights.has_name()) {
     facts.push_back({"net", file.weights.name()});
@@ -80,10 +80,10 @@ std::vector<Fact> facts_of(const ArrayFile& file) {
   if (state.has_seed()) number("seed", state.seed());
   for (const DataCursor& cursor : state.data_cursor()) {
     facts.push_back({"position of " + cursor.layer(),
-                     concat("epoch ", cursor.epoch(), ", record ", cursor.position())});
+                     text("epoch ", cursor.epoch(), ", record ", cursor.position())});
   }
   for (const LayerState& layer : state.layer_state()) {
-    facts.push_back({"state of " + layer.layer(), concat(layer.state_size(), " arrays")});
+    facts.push_back({"state of " + layer.layer(), text(layer.state_size(), " arrays")});
   }
   if (state.tuning_size() != 0) number("engines chosen", state.tuning_size());
   return facts;
@@ -145,20 +145,20 @@ int print_arrays(const ArrayFile& file) {
 
 std::string json_of(const FileArray& array, const ArrayStatistics& of) {
   const std::vector<int64_t> dims = blob_shape(*array.blob).dims();
-  return concat("{\"layer\": ", json_string(array.owner), ", \"type\": ", json_string(array.type),
-                ", \"index\": ", array.index, ", \"shape\": [", joined(dims), "]",
-                ", \"values\": ", of.count, ", \"bytes\": ", value_bytes(*array.blob),
-                ", \"min\": ", json_number(of.least), ", \"max\": ", json_number(of.greatest),
-                ", \"mean\": ", json_number(of.mean), ", \"std\": ", json_number(of.deviation),
-                ", \"zeros\": ", of.zeros, ", \"nan\": ", of.nans, ", \"inf\": ", of.infinities,
-                is_damaged(array, of) ? ", \"damaged\": true}" : "}");
+  return text("{\"layer\": ", json_string(array.owner), ", \"type\": ", json_string(array.type),
+              ", \"index\": ", array.index, ", \"shape\": [", joined(dims), "]",
+              ", \"values\": ", of.count, ", \"bytes\": ", value_bytes(*array.blob),
+              ", \"min\": ", json_number(of.least), ", \"max\": ", json_number(of.greatest),
+              ", \"mean\": ", json_number(of.mean), ", \"std\": ", json_number(of.deviation),
+              ", \"zeros\": ", of.zeros, ", \"nan\": ", of.nans, ", \"inf\": ", of.infinities,
+              is_damaged(array, of) ? ", \"damaged\": true}" : "}");
 }
 
 std::string json_of(const std::vector<Fact>& facts) {
   std::string json;
   for (const Fact& fact : facts) {
-    json += concat(", ", json_string(fact.name), ": ",
-                   fact.is_number ? fact.value : json_string(fact.value));
+    json += text(", ", json_string(fact.name), ": ",
+                 fact.is_number ? fact.value : json_string(fact.value));
   }
   return json;
 }
@@ -177,7 +177,7 @@ int inspect_arrays(const std::string& path) {
   const std::vector<Fact> facts = facts_of(file);
   const Origin* const origin = origin_of(file);
   if (!FLAGS_json) {
-    print_facts(path, concat(file.describe(), ", ", file.format), facts);
+    print_facts(path, text(file.describe(), ", ", file.format), facts);
     if (origin != nullptr) print_origin(*origin);
     return print_arrays(file);
   }
@@ -199,7 +199,7 @@ int inspect_arrays(const std::string& path) {
 /// The first record stands for all: `crema verify-db` reads each of them.
 void inspect_database(const std::string& path) {
   const auto source = open_database({.path = path});
-  const auto reader = source->reader(Access::forward);
+  const auto reader = source->reader(ReadOrder::forward);
   const Record record = reader->read(0);
   const std::string key = printable_key(record.key);
   const size_t bytes = record.value.size();
@@ -207,19 +207,19 @@ void inspect_database(const std::string& path) {
   const Image image = decoder.decode(record);
   const bool floats = image.floats != nullptr;
   const std::string pixels =
-      concat(image.shape().str(), decoder.was_encoded() ? " image file" : " raw",
-             !floats                 ? " bytes"
-             : decoder.was_encoded() ? " of more than 8 bits a channel"
-                                     : " f32");
-  std::string labels = concat("label ", decoder.label());
+      text(image.shape().str(), decoder.was_encoded() ? " image file" : " raw",
+           !floats                 ? " bytes"
+           : decoder.was_encoded() ? " of more than 8 bits a channel"
+                                   : " f32");
+  std::string labels = text("label ", decoder.label());
   if (is_annotated(record.value)) {
     const RecordInfo info = inspect_record(record, decoder);
     if (info.has_boxes) labels = info.labels(", ");
   }
   const std::vector<Fact> facts = {
-      {"records", concat(source->count()), true},
+      {"records", text(source->count()), true},
       {"first key", key},
-      {"first record", concat(pixels, ", ", labels, ", ", bytes, " bytes")},
+      {"first record", text(pixels, ", ", labels, ", ", bytes, " bytes")},
   };
   if (FLAGS_json) {
     std::printf("{\"file\": %s, \"kind\": \"database\", \"format\": %s%s}\n",

@@ -139,7 +139,7 @@ void finish_output() {
   // Of lines that were lost before, the reason is lost too.
   const int reason = errno;
   throw Error("standard output cannot be written",
-              reason != 0 ? concat(": ", std::strerror(reason)) : "");
+              reason != 0 ? text(": ", std::strerror(reason)) : "");
 }
 
 int run(const Command& command, const std::vector<std::string>& arguments, const CommandLine& line,

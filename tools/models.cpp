@@ -123,7 +123,7 @@ Models find_models() {
   for (const std::string& folder : model_path()) candidates.emplace_back(folder);
   Models models;
   for (const fs::path& folder : candidates) {
-    models.sought += concat(models.sought.empty() ? "'" : ", '", folder.string(), "'");
+    models.sought += text(models.sought.empty() ? "'" : ", '", folder.string(), "'");
     std::error_code none;
     std::vector<Row> table;
     if (fs::is_regular_file(folder / kPage, none)) table = table_of(folder);
@@ -172,13 +172,13 @@ std::string name_of_model(const std::string& argument) {
 
 /// "; did you mean 'resnet18', 'resnet50'?": the names that hold the text, or the most similar one;
 /// ";" where there is none.
-std::string similar_names(const std::string& text, const std::vector<std::string>& names) {
+std::string similar_names(const std::string& content, const std::vector<std::string>& names) {
   std::string similar;
   for (const std::string& name : names) {
-    if (!text.empty() && name.find(text) != std::string::npos)
-      similar += concat(similar.empty() ? "; did you mean '" : ", '", name, "'");
+    if (!content.empty() && name.find(content) != std::string::npos)
+      similar += text(similar.empty() ? "; did you mean '" : ", '", name, "'");
   }
-  if (similar.empty()) similar = did_you_mean(text, names);
+  if (similar.empty()) similar = did_you_mean(content, names);
   return similar.empty() ? ";" : similar.ends_with('?') ? similar : similar + "?";
 }
 

@@ -125,7 +125,7 @@ std::vector<RawDetections::One> RawDetections::found(Net& net, int64_t images, d
   }
   const Numbers of = numbers(net);
   const Tensor boxes = values_of(net, FLAGS_boxes), scores = values_of(net, FLAGS_scores);
-  for (const float *score = scores.host<float>(), *end = score + scores.count(); score != end;
+  for (const float *score = scores.read<float>(), *end = score + scores.count(); score != end;
        ++score) {
     constexpr float kRounding = 1e-3F;
     if (*score < -kRounding || *score > 1 + kRounding)
@@ -139,11 +139,11 @@ std::vector<RawDetections::One> RawDetections::found(Net& net, int64_t images, d
     priors = values_of(net, FLAGS_priors);
   } else {
     priors = Tensor(Shape{2, 4 * of.priors}, DType::f32);
-    float* const to = priors.host_overwrite<float>();
+    float* const to = priors.overwrite<float>();
     std::fill_n(to, 4 * of.priors, 0.0F);
     std::fill_n(to + 4 * of.priors, 4 * of.priors, 1.0F);
   }
-  std::vector<float> edges(boxes.host<float>(), boxes.host<float>() + boxes.count());
+  std::vector<float> edges(boxes.read<float>(), boxes.read<float>() + boxes.count());
   if (FLAGS_box_units == "pixels") {
     for (size_t i = 0; i < edges.size(); ++i)
       edges[i] /= static_cast<float>(i % 2 == 0 ? sample_[2] : sample_[1]);
@@ -159,8 +159,8 @@ std::vector<RawDetections::One> RawDetections::found(Net& net, int64_t images, d
   choice.run({.images = images,
               .priors = of.priors,
               .locations = edges.data(),
-              .confidences = scores.host<float>(),
-              .boxes = priors.host<float>(),
+              .confidences = scores.read<float>(),
+              .boxes = priors.read<float>(),
               .own_priors = false});
   std::vector<One> all;
   for (int64_t image = 0; image < images; ++image) {

@@ -24,7 +24,7 @@ void log(Severity severity, const std::string& text) {
 }
 
 bool carries(const Layer* layer) {
-  const auto* state = dynamic_cast<const CarriesState*>(layer);
+  const CarriesState* state = layer->carries_state();
   return state != nullptr && state->carries();
 }
 
@@ -32,7 +32,7 @@ bool carries(const Layer* layer) {
 std::vector<std::vector<Tensor>> carried(const Net& net) {
   std::vector<std::vector<Tensor>> states;
   for (const Layer* layer : net.layers()) {
-    const auto* state = dynamic_cast<const CarriesState*>(layer);
+    const CarriesState* state = layer->carries_state();
     if (state != nullptr && state->carries()) states.push_back(state->carried());
   }
   return states;
@@ -41,7 +41,7 @@ std::vector<std::vector<Tensor>> carried(const Net& net) {
 void carry(const Net& net, const std::vector<std::vector<Tensor>>& states) {
   size_t at = 0;
   for (Layer* layer : net.layers()) {
-    auto* state = dynamic_cast<CarriesState*>(layer);
+    CarriesState* state = layer->carries_state();
     if (state != nullptr && state->carries()) state->carry(states[at++]);
   }
 }
@@ -52,7 +52,7 @@ std::vector<Layer*> layers_without_state(const Net& net,
   std::vector<Layer*> found;
   size_t at = 0;
   for (Layer* layer : net.layers()) {
-    const auto* state = dynamic_cast<const CarriesState*>(layer);
+    const CarriesState* state = layer->carries_state();
     if (state == nullptr || !state->carries()) continue;
     const std::vector<Tensor>& old = before[at++];
     if (state->is_of_batch() && !old.empty() &&
@@ -78,10 +78,9 @@ std::vector<std::vector<double>> outputs_of(Net& net) {
 RecordPass::RecordPass(Net& net, std::optional<int> iterations)
     : net_(net), in_step_(net.layers(), "", log), counted_once_(net.layers()) {
   for (const Layer* layer : net.layers()) {
-    const auto* mean = dynamic_cast<const MeanOver*>(layer);
     const int tops = layer->param().top_size();
-    if (mean != nullptr && tops == 0) means_.push_back({"(automatic)" + layer->name(), {mean, 0}});
-    for (int t = 0; t < tops; ++t) means_.push_back({layer->param().top(t), {mean, t}});
+    if (tops == 0) makers_.push_back({"(automatic)" + layer->name(), {layer, 0}});
+    for (int t = 0; t < tops; ++t) makers_.push_back({layer->param().top(t), {layer, t}});
   }
   if (iterations) {
     batches_ = *iterations;
@@ -94,7 +93,7 @@ RecordPass::RecordPass(Net& net, std::optional<int> iterations)
   if (records_ > 0) {
     const int64_t batch = sources_[0].data->records_per_batch(), rest = records_ % batch;
     LOG(INFO) << records_ << " records in " << batches_ << (batches_ == 1 ? " batch" : " batches")
-              << " of " << batch << (rest != 0 ? concat(", the last one of ", rest) : "")
+              << " of " << batch << (rest != 0 ? text(", the last one of ", rest) : "")
               << ": each counts once";
   } else if (iterations) {
     warn_of_repeats(net, batches_, "--iterations");
@@ -110,7 +109,7 @@ bool RecordPass::count_records() {
     return (source.data->records() + batch - 1) / batch;
   };
   for (Layer* layer : net_.layers()) {
-    auto* data = dynamic_cast<DataSource*>(layer);
+    DataSource* data = layer->data_source();
     if (data != nullptr && data->takes_each_once()) sources_.push_back({layer->name(), data});
   }
   if (sources_.empty()) return false;
@@ -171,7 +170,7 @@ std::string RecordPass::why_whole_batches() const {
     const auto& dims = settings.shape().dim();
     // The other axes would take up that there are fewer records, and parts of others meet.
     if (settings.axis() == 0 && dims.size() > 0 && dims[0] > 1 && std::ranges::count(dims, -1) > 0)
-      return concat("layer '", layer->name(), "' makes ", dims[0], " rows of any batch");
+      return text("layer '", layer->name(), "' makes ", dims[0], " rows of any batch");
   }
   return {};
 }
@@ -247,12 +246,11 @@ bool RecordPass::reads_state(const std::vector<Layer*>& layers,
   const auto zeros = outputs_of(net_);
   std::vector<std::vector<Tensor>> others;
   for (const Layer* layer : layers) {
-    others.push_back(dynamic_cast<const CarriesState&>(*layer).carried());
+    others.push_back(layer->carries_state()->carried());
     for (Tensor& tensor : others.back()) tensor.fill(1);
   }
   set_back();
-  for (size_t i = 0; i < layers.size(); ++i)
-    dynamic_cast<CarriesState&>(*layers[i]).carry(others[i]);
+  for (size_t i = 0; i < layers.size(); ++i) layers[i]->carries_state()->carry(others[i]);
   counted_once_.repeat_batch(INT64_MAX);
   loss_ = net_.forward();
   return outputs_of(net_) != zeros;
@@ -314,11 +312,11 @@ Shares RecordPass::shares(const std::string& output, const Shape& shape) const {
   shares.batch_ =
       static_cast<double>(counted_) / static_cast<double>(sources_[0].data->records_per_batch());
   // The last layer that writes the blob.
-  for (auto entry = means_.rbegin(); entry != means_.rend(); ++entry) {
+  for (auto entry = makers_.rbegin(); entry != makers_.rend(); ++entry) {
     if (entry->first != output) continue;
-    const auto [mean, top] = entry->second;
-    if (mean == nullptr || shape.count() == 0 || !mean->mean_over(top, 0)) break;
-    shares.mean_ = mean;
+    const auto [layer, top] = entry->second;
+    if (shape.count() == 0 || !layer->mean_over(top, 0)) break;
+    shares.maker_ = layer;
     shares.top_ = top;
     return shares;
   }
@@ -329,8 +327,8 @@ Shares RecordPass::shares(const std::string& output, const Shape& shape) const {
 }
 
 Share Shares::operator()(int64_t index) const {
-  if (mean_ != nullptr) {
-    const auto units = mean_->mean_over(top_, index);
+  if (maker_ != nullptr) {
+    const auto units = maker_->mean_over(top_, index);
     if (!units) return all_;
     if (units->is_sum) return {part_, batch_};
     return {units->factor() * part_, units->count * part_};

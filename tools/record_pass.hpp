@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/mean_over.hpp"
 #include "crema/net.hpp"
 #include "data/counted_once.hpp"
 #include "data/data_source.hpp"
@@ -33,8 +32,8 @@ class Shares {
 
  private:
   friend class RecordPass;
-  Share all_;                       // without what follows
-  const MeanOver* mean_ = nullptr;  // the layer that knows
+  Share all_;                     // without what follows
+  const Layer* maker_ = nullptr;  // of the output, if it says what that is the mean over
   int top_ = 0;
   double part_ = 1;                              // of the samples that count
   double batch_ = 1;                             // of a whole one: its part that the records are
@@ -114,7 +113,7 @@ class RecordPass {
   int64_t counted_ = 0, counted_in_all_ = 0;
   double whole_batches_ = 0;
   std::vector<bool> left_out_;
-  std::vector<std::pair<std::string, std::pair<const MeanOver*, int>>> means_;  // by output
+  std::vector<std::pair<std::string, std::pair<const Layer*, int>>> makers_;  // by output
 };
 
 }  // namespace crema::tools

@@ -29,7 +29,7 @@ void warn_of_inputs(const Net& net) {
 void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
   const bool is_flag = std::string_view(setting).starts_with("--");
   for (const Layer* layer : net.layers()) {
-    const auto* source = dynamic_cast<const DataSource*>(layer);
+    const DataSource* source = layer->data_source();
     if (source == nullptr || !source->takes_each_once()) continue;
     const int64_t records = source->records(), batch = source->records_per_batch();
     const int64_t taken = batches * batch;
@@ -37,10 +37,9 @@ void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
     LOG(WARNING) << "layer '" << printable(layer->name()) << "' has " << records << " records, and "
                  << setting << "=" << batches << " takes " << taken
                  << ": some count more often than others; "
-                 << (records % batch == 0
-                         ? concat(setting, "=", records / batch, " takes each once")
-                     : is_flag ? concat("without ", setting, " each counts once")
-                               : concat("give a batch_size that divides ", records));
+                 << (records % batch == 0 ? text(setting, "=", records / batch, " takes each once")
+                     : is_flag            ? text("without ", setting, " each counts once")
+                                          : text("give a batch_size that divides ", records));
   }
 }
 

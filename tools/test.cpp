@@ -58,7 +58,7 @@ struct Spread {
   }
   /// 0 where nothing counts.
   double mean() const { return amount > 0 ? sum / amount : 0; }
-  std::string str() const { return concat("mean ", mean(), ", min ", least, ", max ", greatest); }
+  std::string str() const { return text("mean ", mean(), ", min ", least, ", max ", greatest); }
 };
 
 /// What all batches gave of one output.
@@ -102,15 +102,14 @@ struct Scores {
     if (in_one_line) {
       const double sum = spread.sum / batches;  // of a batch
       LOG(INFO) << printable(name) << " (" << shape.str() << "): " << spread.str()
-                << (weight != 0
-                        ? concat(" (sum ", sum, " * ", weight, " = ", weight * sum, " loss)")
-                        : "");
+                << (weight != 0 ? text(" (sum ", sum, " * ", weight, " = ", weight * sum, " loss)")
+                                : "");
       return;
     }
     for (const Spread& of_index : means) {
       const double mean = of_index.mean();
       LOG(INFO) << printable(name) << " = " << mean
-                << (weight != 0 ? concat(" (* ", weight, " = ", weight * mean, " loss)") : "");
+                << (weight != 0 ? text(" (* ", weight, " = ", weight * mean, " loss)") : "");
     }
   }
 
@@ -118,13 +117,13 @@ struct Scores {
   std::string json() const {
     if (spread.count == 0) return "[]";
     if (in_one_line) {
-      return concat("{\"mean\": ", json_number(spread.mean()),
-                    ", \"min\": ", json_number(spread.least),
-                    ", \"max\": ", json_number(spread.greatest), "}");
+      return text("{\"mean\": ", json_number(spread.mean()),
+                  ", \"min\": ", json_number(spread.least),
+                  ", \"max\": ", json_number(spread.greatest), "}");
     }
     std::vector<std::string> values;
     for (const Spread& of_index : means) values.push_back(json_number(of_index.mean()));
-    return concat("[", joined(values), "]");
+    return text("[", joined(values), "]");
   }
 
   /// Its part of the loss, where it is one.
@@ -215,7 +214,7 @@ double loss_without(double loss, double part) {
 /// Says what no further batch completes.
 void warn_of_unfinished(const Net& net) {
   for (const Layer* layer : net.layers()) {
-    const auto* state = dynamic_cast<const CarriesState*>(layer);
+    const CarriesState* state = layer->carries_state();
     if (state == nullptr || state->unfinished().empty()) continue;
     LOG(WARNING) << "layer '" << layer->name() << "': " << state->unfinished();
   }
@@ -292,7 +291,7 @@ int test(const std::vector<std::string>& arguments) {
       outputs.push_back(json_string(output.name) + ": " + output.json());
     }
     const std::string records =
-        pass.records() > 0 ? concat(", \"records\": ", pass.counted_in_all()) : "";
+        pass.records() > 0 ? text(", \"records\": ", pass.counted_in_all()) : "";
     std::printf("{\"iterations\": %d%s, \"loss\": %s, \"outputs\": {%s}%s%s}\n", pass.batches(),
                 records.c_str(), json_number(loss).c_str(), joined(outputs).c_str(),
                 detections.json().c_str(), scored ? json_of(confusion, *scored).c_str() : "");

@@ -122,7 +122,7 @@ class Progress {
   static void log_output(const char* which, int number, const std::string& name, double value,
                          float weight) {
     std::string loss;
-    if (weight != 0) loss = concat(" (* ", weight, " = ", weight * value, " loss)");
+    if (weight != 0) loss = text(" (* ", weight, " = ", weight * value, " loss)");
     LOG(INFO) << "    " << which << " net output #" << number << ": " << printable(name) << " = "
               << value << loss;
   }

@@ -36,7 +36,7 @@ int upgrade_solver_proto_text(const std::vector<std::string>& arguments) {
         if (solver.has_train_net_param())
           write_out_nested(*solver.mutable_train_net_param(), "train_net_param", done);
         for (int i = 0; i < solver.test_net_param_size(); ++i)
-          write_out_nested(*solver.mutable_test_net_param(i), concat("test_net_param[", i, "]"),
+          write_out_nested(*solver.mutable_test_net_param(i), text("test_net_param[", i, "]"),
                            done);
         return done;
       },

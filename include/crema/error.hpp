@@ -32,7 +32,7 @@ struct Position {
 
 /// The text of all arguments, one after the other, as operator<< writes them.
 template <class... Args>
-std::string concat(const Args&... args) {
+std::string text(const Args&... args) {
   std::ostringstream out;
   out.imbue(std::locale::classic());  // numbers without the separators of the user's language
   (out << ... << args);
@@ -56,7 +56,7 @@ class Error : public std::exception {
  public:
   /// The message starts with the operation, holds the offending value and ends with the way out.
   template <class... Args>
-  explicit Error(const Args&... args) : message_(concat(args...)) {
+  explicit Error(const Args&... args) : message_(text(args...)) {
     compose();
   }
 
@@ -73,17 +73,23 @@ class Error : public std::exception {
   /// Adds the key of that sample in the data source, unless one was added before.
   Error& in_record(std::string_view key);
 
+  /// Adds the file or folder that the error is about, as it was named, unless one was added before.
+  /// It is in the message already.
+  Error& about(std::string_view path);
+
   const char* what() const noexcept override { return full_.c_str(); }
   /// The message without position, net and layer.
   const std::string& message() const { return message_; }
   const Position& position() const { return position_; }
   const std::string& layer() const { return layer_; }
+  /// "" if the error is about no file, or none was added.
+  const std::string& path() const { return path_; }
   /// -1 if the error is not about one sample.
   int64_t sample() const { return sample_; }
 
  private:
   /// Sets a part of the message that is empty.
-  Error& add(std::string& part, std::string_view text);
+  Error& add(std::string& part, std::string_view content);
   void compose();
 
   std::string message_;
@@ -92,6 +98,7 @@ class Error : public std::exception {
   std::string layer_type_;
   std::string net_;
   std::string record_;
+  std::string path_;
   int64_t sample_ = -1;
   std::string full_;
 };

@@ -3,7 +3,7 @@
 //   crema::Context context;
 //   crema::Net net("deploy.prototxt", context, {.phase = crema::Phase::test});
 //   net.load_weights("net.caffemodel");
-//   std::copy(pixels.begin(), pixels.end(), net.input("data").host_overwrite<float>());
+//   std::copy(pixels.begin(), pixels.end(), net.input("data").overwrite<float>());
 //   net.forward();
 //   crema::Tensor scores = net.output("prob");   // contiguous, valid until the next forward
 //
@@ -109,7 +109,7 @@ struct NetStep {
   bool falls_back_to_cpu = false;  // the context has a device, but the layer has no code for it;
                                    // false for data sources, which always run on the host
   std::string engine;              // "reference" or the name of a registered engine
-  std::string detail;              // Engine::detail(): the kernels chosen for this problem
+  std::string detail;              // Kernel::detail(): the primitives chosen for this problem
   /// Layouts of bottom 0 and top 0, such as "bf16 channels_last". f32 is left out. "": no such
   /// blob.
   std::string bottom_format, top_format;
@@ -218,6 +218,12 @@ class Net {
   /// The same for the layers from index `first` down to index `last`, both included. The diffs of
   /// blobs that layers behind `first` read are taken as they are, with their loss weights.
   void backward(size_t first, size_t last);
+  /// backward() starts from each loss weight times `scale`, so that small gradients of 16-bit blobs
+  /// do not become 0. All gradients have this factor; who uses them divides by it. It counts from
+  /// the next backward pass on; at first it is 1. Error unless it is positive and finite. For a net
+  /// of a solver, call Solver::set_loss_scale().
+  void set_loss_scale(double scale);
+  double loss_scale() const;
   /// Sets a function that backward() calls when the gradient of a segment is complete. Its argument
   /// is the index of the segment in params().segments().
   void on_gradient(std::function<void(size_t segment)> hook);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crema/layer.hpp"
@@ -13,12 +14,11 @@
 namespace crema {
 
 using LayerFactory = std::function<std::unique_ptr<Layer>(const LayerInit&)>;
-using EngineFactory = std::function<std::unique_ptr<Engine>()>;
 
 struct EngineEntry {
   std::string name;
   DeviceType device;
-  EngineFactory make;
+  std::unique_ptr<const Engine> engine;
 };
 
 /// Built once, at first use, from every room; read-only then, but for plug-ins, which must register
@@ -35,9 +35,10 @@ class Registry {
   }
   /// Engines are tried in the order they were added.
   void add_engine(const std::string& type, EngineEntry entry);
-  template <class E>
-  void add_engine(const std::string& type, const std::string& name, DeviceType device) {
-    add_engine(type, {name, device, [] { return std::make_unique<E>(); }});
+  template <class E, class... Args>
+  void add_engine(const std::string& type, const std::string& name, DeviceType device,
+                  Args&&... args) {
+    add_engine(type, {name, device, std::make_unique<const E>(std::forward<Args>(args)...)});
   }
 
   /// Error for an unknown type, with the nearest known name.
@@ -54,7 +55,7 @@ class Registry {
  private:
   Registry();
   std::map<std::string, LayerFactory> factories_;
-  std::map<std::string, std::deque<EngineEntry>> engines_;  // layers keep pointers to entries
+  std::map<std::string, std::deque<EngineEntry>> engines_;  // options keep pointers to entries
 };
 
 }  // namespace crema

@@ -1,12 +1,9 @@
 // Solver: trains a net by the settings of a solver prototxt.
 #pragma once
 
-#include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,17 +11,9 @@
 
 namespace crema {
 
-class DataSource;       // src/data/data_source.hpp
-class InStep;           // src/data/in_step.hpp
-class RatePolicy;       // src/solver/rate_policy.hpp
-class SnapshotKeeper;   // src/solver/snapshot_keeper.hpp
 class SolverParameter;  // proto/solver.proto
 class SourceMap;        // src/model/source_map.hpp
-class UpdateRule;       // src/solver/update_rule.hpp
-class WeightAverage;    // src/solver/weight_average.hpp
-struct RecordCursors;   // src/solver/snapshot.hpp
-struct SavedSnapshot;
-struct TrainingState;  // src/solver/snapshot.hpp
+class Trainer;          // src/solver/trainer.hpp
 
 struct SolverOptions {
   /// Level and stages of the training net, as in Caffe: train_state of the solver may replace the
@@ -103,17 +92,17 @@ class Solver {
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 
-  Net& net() { return *net_; }
-  std::vector<std::unique_ptr<Net>>& test_nets() { return test_nets_; }
+  Net& net();
+  std::vector<std::unique_ptr<Net>>& test_nets();
   /// Number of iterations done.
-  int iteration() const { return iteration_; }
+  int iteration() const;
   /// The solver's max_iter; 0 if it has none.
   int max_iterations() const;
   /// The learning rate of the next iteration. "plateau" may lower it by the loss of that one.
   double rate() const;
   /// The factor on the losses in backward, divided out of the gradients by the update; at first the
   /// solver's loss_scale. May be changed between iterations. Error unless positive and finite.
-  double loss_scale() const { return loss_scale_; }
+  double loss_scale() const;
   void set_loss_scale(double scale);
 
   /// Trains up to max_iter, with the tests and snapshots of the settings. Returns false if `poll`
@@ -162,77 +151,7 @@ class Solver {
   std::function<void(const std::string&)> on_snapshot;
 
  private:
-  class TestScope;
-
-  void build(const SolverParameter& param, const SourceMap& source, const SolverOptions& options);
-  void take_settings(const SolverParameter& param, const SourceMap& source,
-                     const SolverOptions& options);
-  void build_nets(const SolverParameter& param, const SourceMap& source,
-                  const SolverOptions& options);
-  void prepare_snapshots();
-  /// Sets iteration and pass of the run state.
-  void begin_pass(int pass);
-
-  /// Calls poll and takes the snapshot that it requests. Returns true to stop.
-  bool asked_to_stop();
-  /// Forward, backward and update of the present iteration.
-  IterationReport iterate();
-  /// Forward and backward of iter_size batches. Returns the mean loss; gradients are summed.
-  double run_passes();
-  /// The mean of the losses of the last average_loss iterations, of which `loss` is the last.
-  double smoothed(double loss);
-  void update();
-
-  bool test_due() const;
-  /// As test(). Returns false if stopped.
-  bool run_tests() { return test().size() == test_nets_.size(); }
-  /// What the batches of a test gave of each output.
-  struct TestSums;
-  /// Runs one batch of the report's net and adds its values.
-  void test_batch(TestReport& report, TestSums& sums);
-  /// Says once that an output of a test net has no mean; Error if snapshot_best names it.
-  void warn_of_no_mean(const std::string& output, int net, size_t values, size_t others);
-  /// Writes the outputs, in the net's order, to the report.
-  void report_outputs(const TestSums& sums, TestReport& report);
-
-  /// Whether the settings ask for snapshots.
-  bool takes_snapshots() const;
-  /// As snapshot(); `best`: the value by which it is the best so far.
-  std::string take_snapshot(std::optional<double> best);
-  /// Takes a snapshot unless this iteration has one. A failure is an Error if `needed`, else a
-  /// warning.
-  void snapshot_once(bool needed, std::optional<double> best = {});
-  TrainingState training_state();
-  /// Goes on with the seed of a snapshot, unless another one was asked for.
-  void take_seed(uint64_t saved);
-  /// restore() from what was read.
-  void restore_from(SavedSnapshot& saved);
-  /// Takes the snapshot of this iteration if a test was the best so far, and keeps it.
-  void keep_best(const std::vector<TestReport>& reports);
-
-  std::unique_ptr<SolverParameter> param_;  // without its nets
-  Context& context_;
-  std::unique_ptr<RatePolicy> policy_;
-  std::unique_ptr<UpdateRule> rule_;
-  std::optional<uint64_t> asked_seed_;
-  RunState run_;             // of all nets of the solver
-  std::string solver_file_;  // "": a message
-  std::string prefix_;       // of snapshots
-  std::unique_ptr<SnapshotKeeper> keeper_;
-  std::unique_ptr<Net> net_;
-  std::vector<std::unique_ptr<Net>> test_nets_;
-  std::vector<int> test_iterations_;  // batches of each test net
-  std::vector<Tensor> history_;
-  std::unique_ptr<WeightAverage> average_;  // null without ema_decay
-  double loss_scale_ = 1;
-  std::vector<DataSource*> sources_;                    // of net_
-  std::vector<InStep> in_step_;                         // of net_, then of the test nets
-  std::set<std::pair<int, std::string>> without_mean_;  // outputs of test nets that were warned of
-  std::vector<double> losses_;                  // of the last average_loss iterations, in order
-  std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it
-  int iteration_ = 0;
-  int last_snapshot_ = -1;    // its iteration
-  int failed_snapshot_ = -1;  // likewise, of the last one that failed
+  std::unique_ptr<Trainer> trainer_;
 };
 
 }  // namespace crema

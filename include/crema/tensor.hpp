@@ -10,7 +10,6 @@
 // must outlive the memory that it allocated.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,91 +25,36 @@
 namespace crema {
 
 class DeviceBackend;  // src/core/device.hpp
+class Memory;         // src/core/memory.hpp
 
-/// A piece of memory with a host copy, a device copy or both. Each is allocated at its first
-/// access.
-class Memory {
+/// What a caller does with contents. They are copied from the other side (host or device) if that
+/// copy is newer, except for a caller that overwrites all of them.
+enum class Access : uint8_t { read, change, overwrite };
+
+/// As long as it lives, nothing is cached of what is derived from the memory, since it may change.
+class ChangeScope {
  public:
-  explicit Memory(size_t bytes);
-  /// A segment: a piece of `parent`, in bytes, with its own version and its own record of which
-  /// copy is current. The parent stays usable; an access to it counts as an access to all segments.
-  /// Only memory inside segments may be written. Segments must not overlap.
-  static std::shared_ptr<Memory> segment(const std::shared_ptr<Memory>& parent, size_t offset,
-                                         size_t bytes);
-  /// A piece of `parent`, in bytes, which keeps the parent alive. The piece starts with the
-  /// parent's record of which copy is current, and then keeps its own. Use either the pieces or the
-  /// parent, not both.
-  Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes);
-  ~Memory();
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  size_t bytes() const { return bytes_; }
-  /// This memory is a piece or a segment of another one.
-  bool is_piece() const { return parent_ != nullptr; }
-  /// There was no access yet, so the contents are zero.
-  bool is_untouched() const { return current_ == Current::neither; }
-  /// A number that changes at every access that may write. Data derived from the contents, such as
-  /// weights in the layout of a library, are valid while the version is the same. While a writable
-  /// pointer exists (expose(), begin_writing()), each call returns a new number. Two memories of a
-  /// process never have the same version.
-  uint64_t version();
-  /// Declares that earlier writable pointers (host_mut(), host_overwrite()) are no longer used.
-  void seal() { exposed_ = false; }
-  /// Declares that a writable pointer exists.
-  void expose() { exposed_ = true; }
-  /// Contents may change between the two calls. Calls may be nested.
-  void begin_writing() { ++writers_; }
-  void end_writing();
-
-  /// What a caller does with the contents. They are copied from the other side if that copy is
-  /// newer, except for a caller that overwrites all of them.
-  enum class Access : uint8_t { read, change, overwrite };
-  /// A pointer to the contents on the device, or on the host if `device` is null.
-  void* access(Access access, DeviceBackend* device = nullptr);
-  /// Sets bytes [offset, offset + bytes) to zero, in the current copy; nothing is copied.
-  void zero(size_t offset, size_t bytes);
+  explicit ChangeScope(std::shared_ptr<Memory> memory);
+  ~ChangeScope();
+  ChangeScope(const ChangeScope&) = delete;
+  ChangeScope& operator=(const ChangeScope&) = delete;
 
  private:
-  // Null means the host.
-  void* pointer(DeviceBackend* device);
-  /// Copies the contents from the other side if that copy is newer.
-  void fetch(DeviceBackend* device);
-  /// Of this memory and its segments.
-  void mark_written(bool on_device);
-
-  enum class Current : uint8_t { neither, host, device, both };
-  std::shared_ptr<Memory> parent_;
-  std::vector<Memory*> segments_;
-  bool is_segment_ = false;
-  bool exposed_ = false;  // a writable pointer exists
-  int writers_ = 0;
-  size_t offset_ = 0;
-  size_t bytes_ = 0;
-  std::atomic<uint64_t> version_;
-  Current current_ = Current::neither;
-  void* host_ = nullptr;
-  void* device_ = nullptr;
-  DeviceBackend* backend_ = nullptr;
+  std::shared_ptr<Memory> memory_;
 };
 
 /// A writable host pointer that is valid during the life of this object. Derived data are
 /// recomputed once after its destruction; they are not cached during its life.
 template <class T>
-class Writing {
+class Changing {
  public:
-  Writing(std::shared_ptr<Memory> memory, T* data) : memory_(std::move(memory)), data_(data) {
-    memory_->begin_writing();
-  }
-  ~Writing() { memory_->end_writing(); }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
+  Changing(std::shared_ptr<Memory> memory, T* data) : scope_(std::move(memory)), data_(data) {}
 
   T* data() const { return data_; }
   operator T*() const { return data_; }  // NOLINT: as the pointer
 
  private:
-  std::shared_ptr<Memory> memory_;
+  ChangeScope scope_;
   T* data_;
 };
 
@@ -148,64 +92,44 @@ class Tensor {
   /// A view of the same memory with another shape of the same count. Contiguous tensors only.
   Tensor view(const Shape& shape) const;
 
-  /// Host access for reading. T must be the element type. Copies from the device if that copy is
-  /// newer.
+  /// Access for reading; on the host if `backend` is null. T must be the element type. Copies from
+  /// the other side if that copy is newer.
   template <class T>
-  const T* host() const {
-    return values_of<T>(Memory::Access::read);
+  const T* read(DeviceBackend* backend = nullptr) const {
+    return static_cast<const T*>(bytes_as(dtype_of<T>(), Access::read, backend));
   }
-  /// Host access for reading and writing. The caller may keep the pointer, so data derived from the
-  /// values are not cached until seal(). For repeated writes, writing() is faster.
+  /// Access for reading and writing. The caller may keep a host pointer, so data derived from the
+  /// values are not cached until seal(). For repeated writes, changing() is faster.
   template <class T>
-  T* host_mut() {
-    T* const pointer = values_of<T>(Memory::Access::change);
-    memory_->expose();
-    return pointer;
+  T* change(DeviceBackend* backend = nullptr) {
+    return static_cast<T*>(exposed_bytes_as(dtype_of<T>(), Access::change, backend));
   }
-  /// Host access for callers that overwrite every element: nothing is copied from the device.
+  /// Access for callers that overwrite every element: nothing is copied from the other side.
   template <class T>
-  T* host_overwrite() {
-    T* const pointer = values_of<T>(Memory::Access::overwrite);
-    memory_->expose();
-    return pointer;
+  T* overwrite(DeviceBackend* backend = nullptr) {
+    return static_cast<T*>(exposed_bytes_as(dtype_of<T>(), Access::overwrite, backend));
   }
-  /// As host_mut(), but the pointer is valid only during the life of the returned object.
+  /// As change() on the host, but the pointer is valid only during the life of the returned object.
   template <class T>
-  Writing<T> writing() {
-    T* const pointer = values_of<T>(Memory::Access::change);
+  Changing<T> changing() {
+    T* const pointer = static_cast<T*>(bytes_as(dtype_of<T>(), Access::change, nullptr));
     return {memory_, pointer};
   }
   /// Declares that earlier writable pointers are no longer used.
-  void seal() {
-    if (memory_) memory_->seal();
-  }
+  void seal();
   /// All elements in the order of memory, with the padding of blocked formats.
   template <class T>
   std::span<const T> values() const {
-    return {host<T>(), static_cast<size_t>(storage())};
+    return {read<T>(), static_cast<size_t>(storage())};
   }
-  /// Access without a type, for copies and libraries; on the host if `device` is null.
+  /// Access without a type, for copies and libraries; on the host if `backend` is null.
   /// A caller of overwrite_bytes() overwrites all bytes at once. It must not keep the pointer: data
   /// derived from the values do not follow later writes.
-  const void* read_bytes(DeviceBackend* device = nullptr) const {
-    return bytes_of(Memory::Access::read, device);
+  const void* read_bytes(DeviceBackend* backend = nullptr) const {
+    return bytes_of(Access::read, backend);
   }
-  void* overwrite_bytes(DeviceBackend* device = nullptr) {
-    return bytes_of(Memory::Access::overwrite, device);
-  }
-
-  /// Device access, as host(), host_mut() and host_overwrite().
-  template <class T>
-  const T* device(DeviceBackend& backend) const {
-    return values_of<T>(Memory::Access::read, &backend);
-  }
-  template <class T>
-  T* device_mut(DeviceBackend& backend) {
-    return values_of<T>(Memory::Access::change, &backend);
-  }
-  template <class T>
-  T* device_overwrite(DeviceBackend& backend) {
-    return values_of<T>(Memory::Access::overwrite, &backend);
+  void* overwrite_bytes(DeviceBackend* backend = nullptr) {
+    return bytes_of(Access::overwrite, backend);
   }
 
   /// Copies the values of `source`, of the same shape, and converts type and format. Runs on the
@@ -221,14 +145,11 @@ class Tensor {
   double at(int64_t index) const;
 
  private:
-  void* bytes_of(Memory::Access access, DeviceBackend* device = nullptr) const;
-  /// The same. Error unless T is the element type.
-  template <class T>
-  T* values_of(Memory::Access access, DeviceBackend* device = nullptr) const {
-    check_access(dtype_of<T>());
-    return static_cast<T*>(bytes_of(access, device));
-  }
-  void check_access(DType as) const;
+  void* bytes_of(Access access, DeviceBackend* backend) const;
+  /// The same. Error unless `as` is the element type.
+  void* bytes_as(DType as, Access access, DeviceBackend* backend) const;
+  /// The same for a host pointer that the caller may keep.
+  void* exposed_bytes_as(DType as, Access access, DeviceBackend* backend);
   void need_memory() const;
 
   Shape shape_{0};

@@ -3,9 +3,8 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
-#include "core/mean_over.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -37,7 +36,7 @@ struct Hit {
   CREMA_FUNCTOR double operator()(int64_t i) const { return hit[i]; }
 };
 
-class AccuracyLayer : public LabelledLayer, public MeanOver {
+class AccuracyLayer : public LabelledLayer {
  public:
   explicit AccuracyLayer(const LayerInit& init)
       : LabelledLayer(init, init.param.accuracy_param().axis(),
@@ -50,8 +49,8 @@ class AccuracyLayer : public LabelledLayer, public MeanOver {
 
   bool can_propagate(int) const override { return false; }
   /// Of all labels, or of a class.
-  std::optional<Units> mean_over(int top, int64_t index) const override {
-    return Units{
+  std::optional<MeanUnits> mean_over(int top, int64_t index) const override {
+    return MeanUnits{
         static_cast<double>(top == 0 ? valid_labels() : occurrences_[static_cast<size_t>(index)])};
   }
 
@@ -66,18 +65,18 @@ class AccuracyLayer : public LabelledLayer, public MeanOver {
   }
   size_t kept_bytes() const override { return hit_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const int32_t* labels = read_labels(side, bottom);
-    int32_t* hit = side.overwrite<int32_t>(hit_);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const int32_t* labels = read_labels(device, bottom);
+    int32_t* hit = device.overwrite<int32_t>(hit_);
     const int64_t positions = scores().positions();
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = side.read<T>(bottom[0]->data);
-      for_each(side, positions, kElementGrain / scores().size + 1,
+      const T* x = device.read<T>(bottom[0]->data);
+      for_each(device, positions, kElementGrain / scores().size + 1,
                IsHit<T>{scores(), top_k_, x, labels, hit});
-      sum(side, positions, kElementGrain, Hit{hit},
+      sum(device, positions, kElementGrain, Hit{hit},
           1 / static_cast<double>(std::max<int64_t>(valid_labels(), 1)),
-          side.overwrite<T>(top[0]->data));
-      if (top.size() > 1) write_by_class(top[1]->data.template host_overwrite<T>());
+          device.overwrite<T>(top[0]->data));
+      if (top.size() > 1) write_by_class(top[1]->data.template overwrite<T>());
     });
   }
 
@@ -90,7 +89,7 @@ class AccuracyLayer : public LabelledLayer, public MeanOver {
   void write_by_class(T* share) {
     hits_.assign(static_cast<size_t>(scores().size), 0);
     occurrences_.assign(hits_.size(), 0);
-    const int32_t *label = labels(Side()), *hit = hit_.host<int32_t>();
+    const int32_t *label = labels(ComputeDevice()), *hit = hit_.read<int32_t>();
     for (int64_t i = 0; i < scores().positions(); ++i) {
       if (label[i] < 0) continue;
       hits_[static_cast<size_t>(label[i])] += hit[i];

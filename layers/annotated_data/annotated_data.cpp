@@ -3,12 +3,11 @@
 #include <bit>
 
 #include "core/dispatch.hpp"
-#include "core/late_tops.hpp"
 #include "crema/registry.hpp"
 #include "data/datum_layer.hpp"
 #include "data/open_source.hpp"
 #include "data/unsupported.hpp"
-#include "kit/detection_rows.hpp"
+#include "layer_support/detection_rows.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -46,7 +45,7 @@ ColorMode color_mode(const LayerParameter& layer) {
   return color ? ColorMode::color : ColorMode::as_stored;
 }
 
-class AnnotatedDataLayer final : public DatumLayer, public LateTops {
+class AnnotatedDataLayer final : public DatumLayer {
  public:
   explicit AnnotatedDataLayer(const LayerInit& init)
       : DatumLayer(init,
@@ -117,7 +116,7 @@ class AnnotatedDataLayer final : public DatumLayer, public LateTops {
     top[1]->reshape({1, 1, std::max<int64_t>(1, rows), kTruthRow});
     dispatch_float(top[1]->data.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      T* const out = top[1]->data.host_overwrite<T>();  // (B, 8)
+      T* const out = top[1]->data.overwrite<T>();  // (B, 8)
       if (rows == 0) std::fill_n(out, kTruthRow, T{-1});
       for (int64_t row = 0; row < rows; ++row) {
         const double* const from = batch.boxes.data() + row * kTruthRow;

@@ -3,8 +3,8 @@
 
 #include "core/dispatch.hpp"
 #include "core/simd.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -155,7 +155,7 @@ class ArgMaxLayer : public TwoSidedLayer {
     if (top_k_ > split_.size)
       throw Error("top_k ", top_k_, " exceeds the ", split_.size, " values of '", bottom[0]->name,
                   "' (", shape.str(), ") ",
-                  has_axis_ ? concat("along axis ", param().argmax_param().axis()) : "of an item",
+                  has_axis_ ? text("along axis ", param().argmax_param().axis()) : "of an item",
                   "; lower it");
     constexpr int64_t kExactInF32 = int64_t{1} << 24;
     if (gives_indices() && dtype() == DType::f32 && split_.size > kExactInF32)
@@ -179,19 +179,19 @@ class ArgMaxLayer : public TwoSidedLayer {
   }
   size_t kept_bytes() const override { return chosen_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     if (split_.positions() == 0) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      T* const y = side.overwrite<T>(top[0]->data);
+      T* const y = device.overwrite<T>(top[0]->data);
       const int64_t values_from = gives_indices() ? top_k_ : 0;
       const Greatest<T> pass{split_,
                              top_k_,
                              top[0]->count() / split_.outer,
-                             side.read<T>(bottom[0]->data),
-                             side.overwrite<int64_t>(chosen_),
+                             device.read<T>(bottom[0]->data),
+                             device.overwrite<int64_t>(chosen_),
                              gives_indices() ? y : nullptr,
                              gives_values_ ? y + values_from : nullptr};
-      for_each(side, split_.positions(), kPassGrain / split_.size + 1, pass);
+      for_each(device, split_.positions(), kPassGrain / split_.size + 1, pass);
     });
   }
 

@@ -7,8 +7,8 @@
 #include "core/dispatch.hpp"
 #include "core/philox.hpp"
 #include "crema/random.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/attention/blocked_attention.hpp"
 #include "proto/layer.pb.h"
 
@@ -267,42 +267,43 @@ class AttentionLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) { fit_blocks<T>(); });
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     Random random(run().seed, stream_ + run().pass, run().iteration);
     dropout_.key0 = random.next_u32();
     dropout_.key1 = random.next_u32();
     dispatch_float(dtype(), [&]<class T>(T) {
-      if (bottom.size() == 4) find_padding<T>(side, *bottom[3]);
-      const AttentionInputs<T> in = inputs<T>(side, bottom);
-      T* y = side.overwrite<T>(top[0]->data);
-      T* log_sums = side.overwrite<T>(log_sums_);
-      if (side.device() == nullptr) return fit_blocks<T>().forward(in, y, log_sums);
-      for_each(side, log_sums_.count(), 1, ForwardBody<T>{{sizes_, in}, y, log_sums});
+      if (bottom.size() == 4) find_padding<T>(device, *bottom[3]);
+      const AttentionInputs<T> in = inputs<T>(device, bottom);
+      T* y = device.overwrite<T>(top[0]->data);
+      T* log_sums = device.overwrite<T>(log_sums_);
+      if (device.on_host()) return fit_blocks<T>().forward(in, y, log_sums);
+      for_each(device, log_sums_.count(), 1, ForwardBody<T>{{sizes_, in}, y, log_sums});
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const AttentionInputs<T> in = inputs<T>(side, bottom);
+      const AttentionInputs<T> in = inputs<T>(device, bottom);
       const auto diff = [&](size_t i) {
-        return propagate[i] ? side.overwrite<T>(bottom[i]->diff) : nullptr;
+        return propagate[i] ? device.overwrite<T>(bottom[i]->diff) : nullptr;
       };
-      const AttentionGradients<T> g{side.read<T>(top[0]->data),
-                                    side.read<T>(top[0]->diff),
-                                    side.read<T>(log_sums_),
+      const AttentionGradients<T> g{device.read<T>(top[0]->data),
+                                    device.read<T>(top[0]->diff),
+                                    device.read<T>(log_sums_),
                                     diff(0),
                                     diff(1),
                                     diff(2)};
-      if (side.device() == nullptr) return fit_blocks<T>().backward(in, g);
+      if (device.on_host()) return fit_blocks<T>().backward(in, g);
       if (mean_.shape() != log_sums_.shape()) mean_ = Tensor(log_sums_.shape(), dtype());
-      T* const mean = side.overwrite<T>(mean_);
+      T* const mean = device.overwrite<T>(mean_);
       const Heads<T> heads{sizes_, in};
-      for_each(side, log_sums_.count(), 1, MeanBody<T>{heads, g.y, g.dy, mean});
+      for_each(device, log_sums_.count(), 1, MeanBody<T>{heads, g.y, g.dy, mean});
       const Gradients<T> gradients{heads, g.dy, g.log_sums, mean};
-      if (g.dq != nullptr) for_each(side, log_sums_.count(), 1, QueryGradients<T>{gradients, g.dq});
+      if (g.dq != nullptr)
+        for_each(device, log_sums_.count(), 1, QueryGradients<T>{gradients, g.dq});
       if (g.dk != nullptr || g.dv != nullptr)
-        for_each(side, sizes_.batch * sizes_.heads * sizes_.keys, 1,
+        for_each(device, sizes_.batch * sizes_.heads * sizes_.keys, 1,
                  KeyGradients<T>{gradients, g.dk, g.dv});
     });
   }
@@ -314,31 +315,31 @@ class AttentionLayer : public TwoSidedLayer {
   bool causal() const { return param().attention_param().causal(); }
 
   template <class T>
-  AttentionInputs<T> inputs(const Side& side, Blobs bottom) const {
+  AttentionInputs<T> inputs(const ComputeDevice& device, Blobs bottom) const {
     const AttentionParameter& settings = param().attention_param();
     const double scale = settings.has_scale() ? static_cast<double>(settings.scale())
                                               : 1 / std::sqrt(static_cast<double>(sizes_.depth));
-    return {side.read<T>(bottom[0]->data),
-            side.read<T>(bottom[1]->data),
-            side.read<T>(bottom[2]->data),
+    return {device.read<T>(bottom[0]->data),
+            device.read<T>(bottom[1]->data),
+            device.read<T>(bottom[2]->data),
             static_cast<T>(scale),
             causal(),
-            bottom.size() == 4 ? side.read<uint8_t>(padded_) : nullptr,
+            bottom.size() == 4 ? device.read<uint8_t>(padded_) : nullptr,
             dropout_};
   }
 
   template <class T>
-  void find_padding(const Side& side, const Blob& given) {
+  void find_padding(const ComputeDevice& device, const Blob& given) {
     const bool is_mask = given.shape().rank() == 2;
     if (!is_mask) check_lengths<T>(given);
-    const T* values = side.read<T>(given.data);
-    for_each(side, padded_.count(), kElementGrain,
+    const T* values = device.read<T>(given.data);
+    for_each(device, padded_.count(), kElementGrain,
              FindPadding<T>{sizes_.keys, is_mask ? values : nullptr, values,
-                            side.overwrite<uint8_t>(padded_)});
+                            device.overwrite<uint8_t>(padded_)});
   }
   template <class T>
   void check_lengths(const Blob& given) const {
-    const T* lengths = given.data.host<T>();
+    const T* lengths = given.data.read<T>();
     for (int64_t n = 0; n < sizes_.batch; ++n) {
       const auto length = static_cast<double>(lengths[n]);
       if (!(length >= 0 && length <= static_cast<double>(sizes_.keys) &&

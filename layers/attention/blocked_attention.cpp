@@ -7,7 +7,7 @@
 
 #include "backend/cpu/random_words.hpp"
 #include "core/transpose.hpp"
-#include "kit/pieces.hpp"
+#include "layer_support/pieces.hpp"
 #include "layers/attention/attention_kernels.hpp"
 
 namespace crema {
@@ -100,9 +100,9 @@ template <class T>
 template <class Body>
 void BlockedAttention<T>::each(int64_t items, const Body& body) {
   // Taken here: tensors note who writes them, and are not made for several threads at once.
-  T* const values = values_.template host_overwrite<T>();
+  T* const values = values_.template overwrite<T>();
   uint16_t* const words = words_.count() > 0
-                              ? reinterpret_cast<uint16_t*>(words_.template host_overwrite<float>())
+                              ? reinterpret_cast<uint16_t*>(words_.template overwrite<float>())
                               : nullptr;
   for_pieces(items, threads_, [&](int64_t piece, int64_t begin, int64_t end) {
     Room own =

@@ -1,10 +1,10 @@
 // Axpy: scales the channels of one bottom by another, and adds a third. See README.md.
 #include "core/dispatch.hpp"
-#include "kit/channel_factors.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/position_sums.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/channel_factors.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/position_sums.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 namespace {
@@ -67,36 +67,40 @@ class AxpyLayer : public TwoSidedLayer {
     return {2 * n, (propagates(0) ? 2 * n : 0) + (propagates(1) ? n : 0)};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *scales = side.read<T>(bottom[0]->data), *x = side.read<T>(bottom[1]->data);
-      const T* z = side.read<T>(bottom[2]->data);
-      for_each(side, top[0]->count(), kElementGrain,
-               ScaleAndAdd<T>{scale_of_, scales, x, z, side.overwrite<T>(top[0]->data)});
+      const T *scales = device.read<T>(bottom[0]->data), *x = device.read<T>(bottom[1]->data);
+      const T* z = device.read<T>(bottom[2]->data);
+      for_each(device, top[0]->count(), kElementGrain,
+               ScaleAndAdd<T>{scale_of_, scales, x, z, device.overwrite<T>(top[0]->data)});
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* dy = side.read<T>(top[0]->diff);
+      const T* dy = device.read<T>(top[0]->diff);
       if (propagate[0]) {
-        position_sums(side, split_, Product<T>{dy, side.read<T>(bottom[1]->data)},
-                      Store<T>{side.overwrite<T>(bottom[0]->diff)});
+        position_sums(device, split_, Product<T>{dy, device.read<T>(bottom[1]->data)},
+                      Store<T>{device.overwrite<T>(bottom[0]->diff)});
       }
       if (propagate[1]) {
-        for_each(side, top[0]->count(), kElementGrain,
-                 ScaleAndAdd<T>{scale_of_, side.read<T>(bottom[0]->data), dy, nullptr,
-                                side.overwrite<T>(bottom[1]->diff)});
+        for_each(device, top[0]->count(), kElementGrain,
+                 ScaleAndAdd<T>{scale_of_, device.read<T>(bottom[0]->data), dy, nullptr,
+                                device.overwrite<T>(bottom[1]->diff)});
       }
-      if (propagate[2]) copy(side, top[0]->diff, bottom[2]->diff);
+      if (propagate[2]) copy(device, top[0]->diff, bottom[2]->diff);
     });
   }
 
  protected:
   BackwardReads reference_backward_reads() const override {
     const bool scales = propagates(1), x = propagates(0);
-    return {scales && x ? Which{0, 1} : scales ? Which{0} : x ? Which{1} : Which(false), false};
+    return {scales && x ? IndexSet{0, 1}
+            : scales    ? IndexSet{0}
+            : x         ? IndexSet{1}
+                        : IndexSet(false),
+            false};
   }
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 

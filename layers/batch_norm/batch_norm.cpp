@@ -1,9 +1,9 @@
 #include "layers/batch_norm/batch_norm.hpp"
 
 #include "core/dispatch.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/unused_settings.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/unused_settings.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -82,7 +82,7 @@ BatchNormLayer::Roles BatchNormLayer::add_params() {
   return roles;
 }
 
-bool BatchNormLayer::adopt(std::vector<Tensor>& published) const {
+bool BatchNormLayer::convert_weights(std::vector<Tensor>& published) const {
   const size_t count = published.size();
   const bool has_factor = count == 3 || count == 5, has_scale = count == 4 || count == 5;
   if (count < 2 || count > 5) return false;
@@ -162,9 +162,9 @@ ChannelAffine BatchNormLayer::stored_affine() const {
   const auto channels = static_cast<size_t>(channels_);
   std::vector<double> means(channels), scale(channels), shift(channels);
   dispatch_float(dtype(), [&]<class T>(T) {
-    const TakeStored<T> take = take_stored<T>(Side(), {means.data(), scale.data()});
-    const T* const own_scale = read_parameter<T>(Side(), roles_.scale);
-    const T* const own_bias = read_parameter<T>(Side(), roles_.bias);
+    const TakeStored<T> take = take_stored<T>(ComputeDevice(), {means.data(), scale.data()});
+    const T* const own_scale = read_parameter<T>(ComputeDevice(), roles_.scale);
+    const T* const own_bias = read_parameter<T>(ComputeDevice(), roles_.bias);
     for (size_t c = 0; c < channels; ++c) {
       take(static_cast<int64_t>(c));
       if (own_scale) scale[c] *= static_cast<double>(own_scale[c]);
@@ -192,7 +192,7 @@ BackwardReads BatchNormLayer::reference_backward_reads() const {
   const Ending ending = this->ending();
   const bool adds = in_place_bottom() > 0, again = ending.relu && !adds;
   const bool reads_x = !settings_.stored || again || (ending.scale && ending.scale->needs_gradient);
-  return {.bottom_data = reads_x ? Which{0} : Which(false), .top_data = ending.relu && adds};
+  return {.bottom_data = reads_x ? IndexSet{0} : IndexSet(false), .top_data = ending.relu && adds};
 }
 
 void BatchNormLayer::prepare_reference(Blobs bottom, Blobs) {
@@ -204,62 +204,62 @@ void BatchNormLayer::prepare_reference(Blobs bottom, Blobs) {
 }
 
 template <class T>
-Normalize<T> BatchNormLayer::normalize(const Side& side) {
+Normalize<T> BatchNormLayer::normalize(const ComputeDevice& device) {
   const Ending end = ending();
-  return {{side.change<double>(mean_), side.change<double>(inverse_deviation_)},
-          read_parameter<T>(side, end.scale),
-          read_parameter<T>(side, end.bias),
+  return {{device.change<double>(mean_), device.change<double>(inverse_deviation_)},
+          read_parameter<T>(device, end.scale),
+          read_parameter<T>(device, end.bias),
           end.relu};
 }
 
-void BatchNormLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+void BatchNormLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   if (is_empty()) return;
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T* x = side.read<T>(bottom[0]->data);
-    const Normalize<T> norm = normalize<T>(side);
+    const T* x = device.read<T>(bottom[0]->data);
+    const Normalize<T> norm = normalize<T>(device);
     if (settings_.stored) {
-      for_each(side, channels_, kPassGrain, take_stored<T>(side, norm.statistics));
+      for_each(device, channels_, kPassGrain, take_stored<T>(device, norm.statistics));
     } else {
       const double count = static_cast<double>(channel_count_);
-      channel_sums(side, view_, kPassGrain, ValueTerm<T>{x},
+      channel_sums(device, view_, kPassGrain, ValueTerm<T>{x},
                    StoreMean{count, norm.statistics.mean});
-      channel_sums(side, view_, kPassGrain, SquaredDeviation<T>{x, norm.statistics.mean},
-                   store_variance<T>(side, norm.statistics));
+      channel_sums(device, view_, kPassGrain, SquaredDeviation<T>{x, norm.statistics.mean},
+                   store_variance<T>(device, norm.statistics));
     }
     if (const Blob* const other = summand(bottom)) {
-      const T* const add = side.read<T>(other->data);
-      for_each(side, view_, kPassGrain,
-               ForwardSum<T>{norm, x, add, side.overwrite<T>(top[0]->data)});
+      const T* const add = device.read<T>(other->data);
+      for_each(device, view_, kPassGrain,
+               ForwardSum<T>{norm, x, add, device.overwrite<T>(top[0]->data)});
     } else {
-      for_each(side, view_, kPassGrain, Forward<T>{norm, x, side.overwrite<T>(top[0]->data)});
+      for_each(device, view_, kPassGrain, Forward<T>{norm, x, device.overwrite<T>(top[0]->data)});
     }
   });
 }
 
-void BatchNormLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
-                                  Blobs bottom) {
+void BatchNormLayer::run_backward(const ComputeDevice& device, Blobs top,
+                                  const std::vector<bool>& propagate, Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T* dy = side.read<T>(top[0]->diff);
+    const T* dy = device.read<T>(top[0]->diff);
     const BackwardReads reads = reference_backward_reads();
-    const T* x = reads.bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
-    const T* y = reads.top_data ? side.read<T>(top[0]->data) : nullptr;
-    const Incoming<T> in{normalize<T>(side), dy, x, y};
+    const T* x = reads.bottom_data ? device.read<T>(bottom[0]->data) : nullptr;
+    const T* y = reads.top_data ? device.read<T>(top[0]->data) : nullptr;
+    const Incoming<T> in{normalize<T>(device), dy, x, y};
     // The memory of `channels` pairs.
-    auto* means = reinterpret_cast<SumPair*>(side.change<double>(means_));
+    auto* means = reinterpret_cast<SumPair*>(device.change<double>(means_));
     const bool depends = propagate[0] && !settings_.stored;
-    T* const of_bias = gradient_of<T>(side, ending().bias);
-    T* const of_scale = gradient_of<T>(side, ending().scale);
+    T* const of_bias = gradient_of<T>(device, ending().bias);
+    T* const of_scale = gradient_of<T>(device, ending().scale);
     if (depends || of_bias || of_scale) {
       channel_sums(
-          side, view_, kPassGrain, in,
+          device, view_, kPassGrain, in,
           StoreGradients<T>{static_cast<double>(channel_count_), means, of_bias, of_scale});
     }
     const size_t other = in_place_bottom();
-    T* const dx = propagate[0] ? side.overwrite<T>(bottom[0]->diff) : nullptr;
+    T* const dx = propagate[0] ? device.overwrite<T>(bottom[0]->diff) : nullptr;
     T* const d_add =
-        other > 0 && propagate[other] ? side.overwrite<T>(bottom[other]->diff) : nullptr;
+        other > 0 && propagate[other] ? device.overwrite<T>(bottom[other]->diff) : nullptr;
     if (!dx && !d_add) return;
-    for_each(side, view_, kPassGrain, DataGradient<T>{in, depends ? means : nullptr, dx, d_add});
+    for_each(device, view_, kPassGrain, DataGradient<T>{in, depends ? means : nullptr, dx, d_add});
   });
 }
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "kit/summand.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/summand.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/batch_norm/batch_norm_math.hpp"
 
 namespace crema {
@@ -28,7 +28,7 @@ class BatchNormLayer : public TwoSidedLayer {
   /// Files of others hold mean and variance, the factor that they are divided by or not, scale and
   /// bias or not, a shape of four dimensions or of one. A layer without scale and bias takes such
   /// that change nothing.
-  bool adopt(std::vector<Tensor>& published) const override;
+  bool convert_weights(std::vector<Tensor>& published) const override;
   /// A Scale of one number a channel, then the sum with another blob, then a ReLU.
   bool accepts(const Tail& tail) const override;
   /// A scale and a shift of each channel, where the statistics are stored and nothing learns.
@@ -49,32 +49,30 @@ class BatchNormLayer : public TwoSidedLayer {
 
   /// Bodies for channels: they take the statistics that are stored, or store those of the batch.
   template <class T>
-  batch_norm::TakeStored<T> take_stored(const Side& side, const batch_norm::Statistics& to) const {
-    return {read_parameter<T>(side, roles_.means), read_parameter<T>(side, roles_.variances),
-            read_parameter<T>(side, roles_.factor), settings_.epsilon, to};
+  batch_norm::TakeStored<T> take_stored(const ComputeDevice& device,
+                                        const batch_norm::Statistics& to) const {
+    return {read_parameter<T>(device, roles_.means), read_parameter<T>(device, roles_.variances),
+            read_parameter<T>(device, roles_.factor), settings_.epsilon, to};
   }
   template <class T>
-  batch_norm::StoreVariance<T> store_variance(const Side& side,
+  batch_norm::StoreVariance<T> store_variance(const ComputeDevice& device,
                                               const batch_norm::Statistics& of_batch) {
     return {static_cast<double>(channel_count_),
             settings_.fraction,
             settings_.epsilon,
             roles_.means != nullptr && !run().recomputing,
             of_batch,
-            change_parameter<T>(side, roles_.means),
-            change_parameter<T>(side, roles_.variances),
-            change_parameter<T>(side, roles_.factor)};
+            change_parameter<T>(device, roles_.means),
+            change_parameter<T>(device, roles_.variances),
+            change_parameter<T>(device, roles_.factor)};
   }
 
   /// A training step reads x three times and writes y once forward; backward reads x and dy twice
   /// and writes dx once.
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs top) override;
-  void release_reference() override {
-    mean_ = inverse_deviation_ = means_ = Tensor(Shape{0}, DType::f64);
-  }
   size_t kept_bytes() const override {
     return mean_.bytes() + inverse_deviation_.bytes() + means_.bytes();
   }
@@ -107,11 +105,11 @@ class BatchNormLayer : public TwoSidedLayer {
  private:
   static Settings settings_of(const LayerInit& init);
   template <class T>
-  batch_norm::Normalize<T> normalize(const Side& side);
+  batch_norm::Normalize<T> normalize(const ComputeDevice& device);
 
   template <class T>
-  static T* change_parameter(const Side& side, Parameter* parameter) {
-    return parameter ? side.change<T>(parameter->data) : nullptr;
+  static T* change_parameter(const ComputeDevice& device, Parameter* parameter) {
+    return parameter ? device.change<T>(parameter->data) : nullptr;
   }
 
   Settings settings_;

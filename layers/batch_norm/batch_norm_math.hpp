@@ -1,7 +1,7 @@
 // The mathematics of BatchNorm: functors over channels and over elements of a ChannelView.
 #pragma once
 
-#include "kit/normalize.hpp"
+#include "layer_support/normalize.hpp"
 
 namespace crema::batch_norm {
 

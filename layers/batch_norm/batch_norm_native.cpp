@@ -5,26 +5,20 @@
 #include <vector>
 
 #include "backend/cpu/channelwise.hpp"
-#include "kit/native_engine.hpp"
-#include "kit/options.hpp"
+#include "layer_support/native_engine.hpp"
+#include "layer_support/options.hpp"
 #include "layers/batch_norm/batch_norm.hpp"
 
 namespace crema {
 namespace {
 
-class BatchNormNative : public NativeEngine<BatchNormLayer> {
+class BatchNormKernel : public NativeKernel<BatchNormLayer> {
  public:
-  size_t extra_bytes() const override {
-    return scratch_.bytes() + 5 * gain_.size() * sizeof(float) + 2 * mean_.size() * sizeof(double);
-  }
-
- protected:
-  std::vector<Option> layouts(const BatchNormLayer&, Blobs bottom, Blobs top,
-                              std::string&) override {
+  static std::vector<Option> options(const BatchNormLayer&, Blobs bottom, Blobs top, std::string&) {
     return same_format_options(bottom, top, DType::f32, true);
   }
 
-  void plan(BatchNormLayer& norm, Blobs bottom, Blobs) override {
+  BatchNormKernel(BatchNormLayer& norm, Blobs bottom, Blobs) : NativeKernel(norm) {
     const Tensor& x = bottom[0]->data;
     const ChannelLayout layout = x.shape().rank() == 1 ? ChannelLayout::of(1, 1, x.count())
                                                        : ChannelLayout::of(x.shape(), x.format());
@@ -35,15 +29,20 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
     for (auto* values : {&mean_, &inverse_deviation_}) values->assign(channels, 0);
   }
 
+  size_t bytes() const override {
+    return scratch_.bytes() + 5 * gain_.size() * sizeof(float) + 2 * mean_.size() * sizeof(double);
+  }
+
+ protected:
   void run_forward(BatchNormLayer& norm, Blobs bottom, Blobs top) override {
     if (norm.is_empty()) return;
     const ChannelLayout& layout = split_.layout();
-    const float* x = bottom[0]->data.host<float>();
-    float* y = top[0]->data.host_overwrite<float>();
-    const float* scale = read_parameter<float>(Side(), norm.ending().scale);
-    const float* bias = read_parameter<float>(Side(), norm.ending().bias);
+    const float* x = bottom[0]->data.read<float>();
+    float* y = top[0]->data.overwrite<float>();
+    const float* scale = read_parameter<float>(ComputeDevice(), norm.ending().scale);
+    const float* bias = read_parameter<float>(ComputeDevice(), norm.ending().bias);
     const Blob* const other = norm.summand(bottom);
-    const float* const add = other != nullptr ? other->data.host<float>() : nullptr;
+    const float* const add = other != nullptr ? other->data.read<float>() : nullptr;
     auto apply = [&](const ChannelPiece& piece) {
       AffineCoefficients coefficients = affine(norm);
       coefficients.add = add;
@@ -51,7 +50,7 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
     };
 
     if (norm.uses_stored_statistics()) {
-      const auto take = norm.take_stored<float>(Side(), statistics());
+      const auto take = norm.take_stored<float>(ComputeDevice(), statistics());
       for (int64_t c = 0; c < norm.channels(); ++c) {
         take(c);
         set_coefficients(scale, bias, c);
@@ -60,7 +59,7 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
       return;
     }
     const double count = static_cast<double>(norm.channel_count());
-    const auto store = norm.store_variance<float>(Side(), statistics());
+    const auto store = norm.store_variance<float>(ComputeDevice(), statistics());
     channel_origins(layout, x, centre_.data());
     channel_passes(
         split_, scratch_,
@@ -87,22 +86,22 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
     if (norm.is_empty()) return;
     const BatchNormLayer::Ending tail = norm.ending();
     const ChannelLayout& layout = split_.layout();
-    const float* dy = top[0]->diff.host<float>();
-    const bool reads_x = norm.backward_reads().bottom_data[0];
+    const float* dy = top[0]->diff.read<float>();
+    const bool reads_x = backward_reads().bottom_data[0];
     // If backward does not read x, its memory may be reused; dy is passed instead.
-    const float* x = reads_x ? bottom[0]->data.host<float>() : dy;
-    float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
+    const float* x = reads_x ? bottom[0]->data.read<float>() : dy;
+    float* dx = propagate[0] ? bottom[0]->diff.overwrite<float>() : nullptr;
     const size_t other = norm.in_place_bottom();
     const bool passes_on = other > 0 && propagate[other];
     ReluMask mask{affine(norm)};
     if (other > 0 && tail.relu) {
-      mask.y = top[0]->data.host<float>();
-      if (passes_on) mask.passed = bottom[other]->diff.host_overwrite<float>();
+      mask.y = top[0]->data.read<float>();
+      if (passes_on) mask.passed = bottom[other]->diff.overwrite<float>();
     } else if (passes_on && !bottom[other]->diff.same_memory(top[0]->diff)) {
       bottom[other]->diff.copy_from(top[0]->diff);
     }
-    float* d_scale = gradient_of<float>(Side(), tail.scale);
-    float* d_bias = gradient_of<float>(Side(), tail.bias);
+    float* d_scale = gradient_of<float>(ComputeDevice(), tail.scale);
+    float* d_bias = gradient_of<float>(ComputeDevice(), tail.bias);
 
     ChannelGradient gradient{.gain = gain_.data()};
     if (!norm.uses_stored_statistics()) {
@@ -170,7 +169,7 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
 
 void register_batch_norm_native(Registry& registry) {
   for (const char* type : {"BatchNorm", "BN"})
-    registry.add_engine<BatchNormNative>(type, "native", DeviceType::cpu);
+    registry.add_engine<NativeEngine<BatchNormKernel>>(type, "native", DeviceType::cpu);
 }
 
 }  // namespace crema

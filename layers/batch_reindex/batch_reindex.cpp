@@ -1,18 +1,18 @@
 // BatchReindex: takes items of a batch by their indices. See README.md.
 #include "core/dispatch.hpp"
-#include "core/moves_values.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/rows.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/rows.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 namespace {
 
-class BatchReindexLayer : public TwoSidedLayer, public MovesValues {
+class BatchReindexLayer : public TwoSidedLayer {
  public:
   using TwoSidedLayer::TwoSidedLayer;
 
+  bool moves_values() const override { return true; }
   /// Not those of bottom 1.
   bool moves(int b, int) const override { return b == 0; }
 
@@ -37,22 +37,23 @@ class BatchReindexLayer : public TwoSidedLayer, public MovesValues {
   }
   size_t kept_bytes() const override { return indices_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     indices_.read(*bottom[1], bottom[0]->shape()[0],
-                  concat("the indices are of items of '", bottom[0]->name, "' (",
-                         bottom[0]->shape().str(), ")"));
+                  text("the indices are of items of '", bottom[0]->name, "' (",
+                       bottom[0]->shape().str(), ")"));
     dispatch_float(dtype(), [&]<class T>(T) {
       const int64_t width = item_width(*top[0]);
-      gather_rows(side, {indices_.indices(side), indices_.count(), width, width},
-                  side.read<T>(bottom[0]->data), side.overwrite<T>(top[0]->data));
+      gather_rows(device, {indices_.indices(device), indices_.count(), width, width},
+                  device.read<T>(bottom[0]->data), device.overwrite<T>(top[0]->data));
     });
   }
   /// Items of several places get the sum of their gradients.
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    fill_zero(side, bottom[0]->diff);
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
+    fill_zero(device, bottom[0]->diff);
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum_rows(side, indices_.groups(side), item_width(*bottom[0]), false,
-               side.read<T>(top[0]->diff), side.change<T>(bottom[0]->diff));
+      sum_rows(device, indices_.groups(device), item_width(*bottom[0]), false,
+               device.read<T>(top[0]->diff), device.change<T>(bottom[0]->diff));
     });
   }
 

@@ -14,7 +14,7 @@ class BnLayer : public BatchNormLayer {
  public:
   explicit BnLayer(const LayerInit& init) : BatchNormLayer(init, settings_of(init)) {}
 
-  bool adopt(std::vector<Tensor>& published) const override {
+  bool convert_weights(std::vector<Tensor>& published) const override {
     if (published.size() != params().size()) return false;
     for (Tensor& values : published) {
       if (values.count() != channels()) return false;

@@ -7,8 +7,8 @@
 
 #include "core/axis_split.hpp"
 #include "core/dispatch.hpp"
-#include "kit/labels.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -51,14 +51,14 @@ class BoxAnnotatorOHEMLayer : public TwoSidedLayer {
     top[1]->reshape(bottom[3]->shape());
   }
 
-  void run_forward(const Side&, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice&, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      sort_regions(*bottom[0], bottom[0]->data.template host<T>(),
-                   bottom[1]->data.template host<T>());
-      const T *labels = bottom[2]->data.template host<T>(),
-              *weights = bottom[3]->data.template host<T>();
-      T* const kept_labels = top[0]->data.template host_overwrite<T>();
-      T* const kept_weights = top[1]->data.template host_overwrite<T>();
+      sort_regions(*bottom[0], bottom[0]->data.template read<T>(),
+                   bottom[1]->data.template read<T>());
+      const T *labels = bottom[2]->data.template read<T>(),
+              *weights = bottom[3]->data.template read<T>();
+      T* const kept_labels = top[0]->data.template overwrite<T>();
+      T* const kept_weights = top[1]->data.template overwrite<T>();
       std::fill_n(kept_labels, top[0]->count(), static_cast<T>(ignored_));
       std::fill_n(kept_weights, top[1]->count(), T{0});
       int64_t image = -1, left = 0;

@@ -1,10 +1,10 @@
 // CenterLoss: half the squared distance of each sample to the learned centre of its class. See
 // README.md.
 #include "core/dispatch.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
-#include "kit/rows.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/rows.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -149,36 +149,36 @@ class CenterLossLayer : public TwoSidedLayer {
     return {3 * n, 4 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     labels_.read(*bottom[1], classes_, "raise num_output or fix the labels");
     dispatch_float(dtype(), [&]<class T>(T) {
-      double* const squared = side.overwrite<double>(squared_);
+      double* const squared = device.overwrite<double>(squared_);
       for_each_position(
-          side, positions(), kElementGrain,
-          MeasureSamples<T>{split_, labels_.indices(side), side.read<T>(bottom[0]->data),
-                            side.read<T>(centres_->data), squared});
-      sum(side, split_.outer, kElementGrain, Stored{squared}, 0.5 / items(),
-          side.overwrite<T>(top[0]->data));
+          device, positions(), kElementGrain,
+          MeasureSamples<T>{split_, labels_.indices(device), device.read<T>(bottom[0]->data),
+                            device.read<T>(centres_->data), squared});
+      sum(device, split_.outer, kElementGrain, Stored{squared}, 0.5 / items(),
+          device.overwrite<T>(top[0]->data));
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *x = side.read<T>(bottom[0]->data), *centre = side.read<T>(centres_->data);
-      if (T* const gradient = gradient_of<T>(side, centres_)) {
-        const RowGroups groups = labels_.groups(side);
+      const T *x = device.read<T>(bottom[0]->data), *centre = device.read<T>(centres_->data);
+      if (T* const gradient = gradient_of<T>(device, centres_)) {
+        const RowGroups groups = labels_.groups(device);
         AxisSplit each = positions();
         each.outer = groups.count;
-        for_each_position(side, each, kElementGrain,
+        for_each_position(device, each, kElementGrain,
                           CentreGradient<T>{groups, width_, x, centre, gradient});
       }
       if (!propagate[0]) return;
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
       for_each_position(
-          side, positions(), kElementGrain,
-          SampleGradient<T>{split_, static_cast<T>(weight / items()), labels_.indices(side), x,
-                            centre, side.overwrite<T>(bottom[0]->diff)});
+          device, positions(), kElementGrain,
+          SampleGradient<T>{split_, static_cast<T>(weight / items()), labels_.indices(device), x,
+                            centre, device.overwrite<T>(bottom[0]->diff)});
     });
   }
 

@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
-#include "core/mean_over.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -32,7 +31,7 @@ struct Predict {
   }
 };
 
-class ConfusionMatrixLayer : public LabelledLayer, public MeanOver {
+class ConfusionMatrixLayer : public LabelledLayer {
  public:
   explicit ConfusionMatrixLayer(const LayerInit& init)
       : LabelledLayer(init, init.param.confusion_matrix_param().axis(),
@@ -44,10 +43,10 @@ class ConfusionMatrixLayer : public LabelledLayer, public MeanOver {
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int) const override { return false; }
   /// Counts are sums; shares are of the labels of a row.
-  std::optional<Units> mean_over(int, int64_t index) const override {
-    if (!normalizes_) return Units{.is_sum = true};
+  std::optional<MeanUnits> mean_over(int, int64_t index) const override {
+    if (!normalizes_) return MeanUnits{.is_sum = true};
     const auto row = counts_.begin() + index / scores().size * scores().size;
-    return Units{static_cast<double>(std::accumulate(row, row + scores().size, int64_t{0}))};
+    return MeanUnits{static_cast<double>(std::accumulate(row, row + scores().size, int64_t{0}))};
   }
 
   void reshape(Blobs bottom, Blobs top) override {
@@ -58,13 +57,13 @@ class ConfusionMatrixLayer : public LabelledLayer, public MeanOver {
   }
   size_t kept_bytes() const override { return predicted_.bytes() + counts_.size() * 8; }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const int32_t* labels = read_labels(side, bottom);
-    int32_t* predicted = side.overwrite<int32_t>(predicted_);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const int32_t* labels = read_labels(device, bottom);
+    int32_t* predicted = device.overwrite<int32_t>(predicted_);
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each(side, scores().positions(), kElementGrain / scores().size + 1,
-               Predict<T>{scores(), side.read<T>(bottom[0]->data), labels, predicted});
-      count(top[0]->data.template host_overwrite<T>());
+      for_each(device, scores().positions(), kElementGrain / scores().size + 1,
+               Predict<T>{scores(), device.read<T>(bottom[0]->data), labels, predicted});
+      count(top[0]->data.template overwrite<T>());
     });
   }
 
@@ -77,7 +76,7 @@ class ConfusionMatrixLayer : public LabelledLayer, public MeanOver {
   void count(T* matrix) {
     const int64_t classes = scores().size;
     std::fill(counts_.begin(), counts_.end(), 0);
-    const int32_t *label = labels(Side()), *predicted = predicted_.host<int32_t>();
+    const int32_t *label = labels(ComputeDevice()), *predicted = predicted_.read<int32_t>();
     for (int64_t i = 0; i < scores().positions(); ++i) {
       if (label[i] >= 0 && predicted[i] >= 0)
         ++counts_[static_cast<size_t>(label[i] * classes + predicted[i])];

@@ -1,8 +1,7 @@
 // ContinuationIndicator: which steps of the sequences go on from the step before. See README.md.
 #include "core/dispatch.hpp"
-#include "core/gradient_paths.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -15,7 +14,7 @@ struct Indicate {
   CREMA_FUNCTOR void operator()(int64_t i) const { y[i] = static_cast<T>(i < first ? 0 : 1); }
 };
 
-class ContinuationIndicatorLayer : public TwoSidedLayer, public GradientPaths {
+class ContinuationIndicatorLayer : public TwoSidedLayer {
  public:
   using TwoSidedLayer::TwoSidedLayer;
 
@@ -44,10 +43,10 @@ class ContinuationIndicatorLayer : public TwoSidedLayer, public GradientPaths {
     top[0]->reshape(Shape{steps, batch});
   }
 
-  void run_forward(const Side& side, Blobs, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each(side, top[0]->count(), kElementGrain,
-               Indicate<T>{top[0]->shape()[1], side.overwrite<T>(top[0]->data)});
+      for_each(device, top[0]->count(), kElementGrain,
+               Indicate<T>{top[0]->shape()[1], device.overwrite<T>(top[0]->data)});
     });
   }
 

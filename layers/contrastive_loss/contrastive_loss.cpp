@@ -1,7 +1,7 @@
 // ContrastiveLoss: draws similar pairs together, pushes others apart up to a margin. See README.md.
 #include "core/dispatch.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -124,29 +124,29 @@ class ContrastiveLossLayer : public TwoSidedLayer {
     return {3 * n, 2 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     similar_.read(bottom[2]->data, 1, 2, std::nullopt,
                   "give 1 for a similar pair and 0 for another");
-    double* squared = side.overwrite<double>(squared_);
+    double* squared = device.overwrite<double>(squared_);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *a = side.read<T>(bottom[0]->data), *b = side.read<T>(bottom[1]->data);
-      for_each_position(side, pairs_, kElementGrain, SquaredDistance<T>{pairs_, a, b, squared});
-      sum(side, pairs_.outer, kElementGrain, pair(side), 0.5 / items(),
-          side.overwrite<T>(top[0]->data));
+      const T *a = device.read<T>(bottom[0]->data), *b = device.read<T>(bottom[1]->data);
+      for_each_position(device, pairs_, kElementGrain, SquaredDistance<T>{pairs_, a, b, squared});
+      sum(device, pairs_.outer, kElementGrain, pair(device), 0.5 / items(),
+          device.overwrite<T>(top[0]->data));
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
       const auto gradient = [&](size_t k) {
-        return propagate[k] ? side.overwrite<T>(bottom[k]->diff) : nullptr;
+        return propagate[k] ? device.overwrite<T>(bottom[k]->diff) : nullptr;
       };
       for_each_position(
-          side, pairs_, kElementGrain,
-          PairGradient<T>{pairs_, pair(side), weight / items(), side.read<T>(bottom[0]->data),
-                          side.read<T>(bottom[1]->data), gradient(0), gradient(1)});
+          device, pairs_, kElementGrain,
+          PairGradient<T>{pairs_, pair(device), weight / items(), device.read<T>(bottom[0]->data),
+                          device.read<T>(bottom[1]->data), gradient(0), gradient(1)});
     });
   }
 
@@ -156,8 +156,9 @@ class ContrastiveLossLayer : public TwoSidedLayer {
 
  private:
   double items() const { return static_cast<double>(std::max<int64_t>(pairs_.outer, 1)); }
-  Pair pair(const Side& side) const {
-    return {margin_, legacy_, side.read<double>(squared_), side.read<int32_t>(similar_.classes())};
+  Pair pair(const ComputeDevice& device) const {
+    return {margin_, legacy_, device.read<double>(squared_),
+            device.read<int32_t>(similar_.classes())};
   }
 
   double margin_;

@@ -11,6 +11,7 @@
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/convolution.hpp"
+#include "layers/convolution/ends.hpp"
 
 namespace crema {
 namespace {
@@ -138,8 +139,8 @@ struct Choice {
   bool same_every_time = true;  // it sums in one order
 
   std::string str() const {
-    return concat(Pass::kName, " ", static_cast<int>(algorithm),
-                  same_every_time ? "" : " (sums in any order)");
+    return text(Pass::kName, " ", static_cast<int>(algorithm),
+                same_every_time ? "" : " (sums in any order)");
   }
 };
 
@@ -183,176 +184,176 @@ Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem,
   return *best;
 }
 
-class ConvolutionCudnn : public Engine {
- public:
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override {
-    if (of(layer).geometry().spatial_axes() > 3) {
-      why = concat("it takes at most 3 spatial axes, the bottom is ", bottom[0]->shape().str());
-      return {};
-    }
-    const int64_t most = std::max(bottom[0]->count(), top[0]->count());
-    if (most == 0 || most > std::numeric_limits<int>::max()) {
-      why = concat("it takes 1 to 2^31 - 1 elements, not ", most);
-      return {};
-    }
+/// The problem of a layer, and an algorithm for each pass that will run.
+struct Choices {
+  std::unique_ptr<Problem> problem;
+  // Empty: the pass is not asked for.
+  std::optional<Choice<ForwardPass>> forward;
+  std::optional<Choice<DataPass>> of_data;
+  std::optional<Choice<WeightsPass>> of_weights;
+
+  /// The wanted algorithms where they are known.
+  static Choices of(const ConvolutionLayer& layer, size_t bottoms,
+                    const std::vector<std::string>& wanted) {
     const cudnnHandle_t dnn = cuda(layer.context()).dnn();
-    Option option = uniform_option(bottom, top, layer.dtype());
-    try {
-      choose_all(of(layer), bottom, dnn, {});
-    } catch (const Error& error) {
-      why = error.message();
-      return {};
-    }
-    if (forward_) option.choice.push_back(forward_->str());
-    if (of_data_) option.choice.push_back(of_data_->str());
-    if (of_weights_) option.choice.push_back(of_weights_->str());
-    return {option};
-  }
-
-  void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) override {
-    of(layer).prepare_engine(top);
-    // Where shapes follow from values, they may have no elements.
-    problem_.reset();
-    if (top[0]->count() == 0) return;
-    choose_all(of(layer), bottom, cuda(layer.context()).dnn(), option.choice);
-  }
-
-  void resume(Layer& layer, Blobs /*bottom*/, Blobs top) override { of(layer).prepare_engine(top); }
-
-  void forward(Layer& layer, Blobs bottom, Blobs top) override {
-    if (!problem_) return;
-    dispatch_float(layer.dtype(),
-                   [&](auto zero) { forward_as<decltype(zero)>(of(layer), bottom, top); });
-  }
-
-  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
-                Blobs bottom) override {
-    if (!problem_) return;
-    dispatch_float(layer.dtype(), [&](auto zero) {
-      backward_as<decltype(zero)>(of(layer), top, propagate, bottom);
-    });
-  }
-
-  void plan_scratch(ScratchPlan& plan) const override {
-    plan.need(kDeviceScratch,
-              std::max({forward_ ? forward_->workspace : 0, of_data_ ? of_data_->workspace : 0,
-                        of_weights_ ? of_weights_->workspace : 0}));
-  }
-
-  std::string detail() const override {
-    std::string text;
-    const auto add = [&](const auto& choice) {
-      if (choice) text += concat(text.empty() ? "" : ", ", choice->str());
-    };
-    add(forward_);
-    add(of_data_);
-    add(of_weights_);
-    return text;
-  }
-
- private:
-  static ConvolutionLayer& of(Layer& layer) { return static_cast<ConvolutionLayer&>(layer); }
-
-  /// The problem, and an algorithm for each pass that will run: the wanted ones where they are
-  /// known.
-  void choose_all(ConvolutionLayer& layer, Blobs bottom, cudnnHandle_t dnn,
-                  const std::vector<std::string>& wanted) {
-    problem_ = std::make_unique<Problem>(layer.geometry(), layer.dtype());
-    forward_.reset();
-    of_data_.reset();
-    of_weights_.reset();
+    Choices all{.problem = std::make_unique<Problem>(layer.geometry(), layer.dtype())};
     const bool transposed = layer.geometry().transposed();
     bool any = false;
-    for (size_t i = 0; i < bottom.size(); ++i) any |= layer.propagates(static_cast<int>(i));
-    if (!transposed || any) forward_ = choose<ForwardPass>(dnn, *problem_, wanted);
-    if (transposed || any) of_data_ = choose<DataPass>(dnn, *problem_, wanted);
-    if (layer.trains() && layer.weights().needs_gradient) {
-      of_weights_ = choose<WeightsPass>(dnn, *problem_, wanted);
+    for (size_t i = 0; i < bottoms; ++i) any |= layer.propagates(static_cast<int>(i));
+    if (!transposed || any) all.forward = choose<ForwardPass>(dnn, *all.problem, wanted);
+    if (transposed || any) all.of_data = choose<DataPass>(dnn, *all.problem, wanted);
+    if (layer.trains() && layer.params()[0]->needs_gradient) {
+      all.of_weights = choose<WeightsPass>(dnn, *all.problem, wanted);
     }
+    return all;
   }
 
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    if (forward) names.push_back(forward->str());
+    if (of_data) names.push_back(of_data->str());
+    if (of_weights) names.push_back(of_weights->str());
+    return names;
+  }
+};
+
+class CudnnKernel : public Kernel {
+ public:
+  CudnnKernel(ConvolutionLayer& layer, const std::vector<std::string>& wanted, Blobs bottom,
+              Blobs top)
+      : Kernel(layer), layer_(layer), backend_(cuda(layer.context())), ends_(layer, top) {
+    // Where shapes follow from values, they may have no elements.
+    if (top[0]->count() > 0) choices_ = Choices::of(layer, bottom.size(), wanted);
+  }
+
+  void forward(Blobs bottom, Blobs top) override {
+    if (!choices_.problem) return;
+    dispatch_float(layer_.dtype(), [&](auto zero) { forward_as<decltype(zero)>(bottom, top); });
+  }
+
+  void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+    if (!choices_.problem) return;
+    dispatch_float(layer_.dtype(),
+                   [&](auto zero) { backward_as<decltype(zero)>(top, propagate, bottom); });
+  }
+
+  size_t bytes() const override { return ends_.bytes(); }
+  void plan_scratch(ScratchPlan& plan) const override {
+    const auto workspace = [](const auto& choice) { return choice ? choice->workspace : 0; };
+    plan.need(kDeviceScratch, std::max({workspace(choices_.forward), workspace(choices_.of_data),
+                                        workspace(choices_.of_weights)}));
+  }
+  std::string detail() const override { return joined(choices_.names(), ", "); }
+
+ private:
   /// y = w x, in the terms of the problem.
   template <class T>
-  void multiply(CudaBackend& backend, const Parameter& weights, const Tensor& x, Tensor& y) {
-    const Problem& p = *problem_;
+  void multiply(const Parameter& weights, const Tensor& x, Tensor& y) {
+    const Problem& p = *choices_.problem;
     const T one = 1, zero = 0;
-    const T *from = x.device<T>(backend), *w = weights.data.device<T>(backend);
-    T* to = y.device_overwrite<T>(backend);
-    void* workspace = backend.scratch(forward_->workspace);
-    cuda_check(cudnnConvolutionForward(backend.dnn(), &one, p.x(), from, p.w(), w, p.convolution(),
-                                       forward_->algorithm, workspace, forward_->workspace, &zero,
-                                       p.y(), to),
+    const T *from = x.read<T>(&backend_), *w = weights.data.read<T>(&backend_);
+    T* to = y.overwrite<T>(&backend_);
+    void* workspace = backend_.scratch(choices_.forward->workspace);
+    cuda_check(cudnnConvolutionForward(backend_.dnn(), &one, p.x(), from, p.w(), w, p.convolution(),
+                                       choices_.forward->algorithm, workspace,
+                                       choices_.forward->workspace, &zero, p.y(), to),
                "cudnnConvolutionForward");
   }
 
   /// x = the transposed product of w and y.
   template <class T>
-  void multiply_transposed(CudaBackend& backend, const Parameter& weights, const Tensor& y,
-                           Tensor& x) {
-    const Problem& p = *problem_;
+  void multiply_transposed(const Parameter& weights, const Tensor& y, Tensor& x) {
+    const Problem& p = *choices_.problem;
     const T one = 1, zero = 0;
-    const T *from = y.device<T>(backend), *w = weights.data.device<T>(backend);
-    T* to = x.device_overwrite<T>(backend);
-    void* workspace = backend.scratch(of_data_->workspace);
-    cuda_check(cudnnConvolutionBackwardData(backend.dnn(), &one, p.w(), w, p.y(), from,
-                                            p.convolution(), of_data_->algorithm, workspace,
-                                            of_data_->workspace, &zero, p.x(), to),
+    const T *from = y.read<T>(&backend_), *w = weights.data.read<T>(&backend_);
+    T* to = x.overwrite<T>(&backend_);
+    void* workspace = backend_.scratch(choices_.of_data->workspace);
+    cuda_check(cudnnConvolutionBackwardData(backend_.dnn(), &one, p.w(), w, p.y(), from,
+                                            p.convolution(), choices_.of_data->algorithm, workspace,
+                                            choices_.of_data->workspace, &zero, p.x(), to),
                "cudnnConvolutionBackwardData");
   }
 
   /// Adds to the gradient of the weights, where dy is that of w x.
   template <class T>
-  void add_weights_gradient(CudaBackend& backend, Parameter& weights, const Tensor& x,
-                            const Tensor& dy) {
-    const Problem& p = *problem_;
+  void add_weights_gradient(Parameter& weights, const Tensor& x, const Tensor& dy) {
+    const Problem& p = *choices_.problem;
     const T one = 1, beta = static_cast<T>(weights.begin_gradient());
-    const T *of_x = x.device<T>(backend), *of_y = dy.device<T>(backend);
-    T* dw = weights.diff.device_mut<T>(backend);
-    void* workspace = backend.scratch(of_weights_->workspace);
-    cuda_check(cudnnConvolutionBackwardFilter(backend.dnn(), &one, p.x(), of_x, p.y(), of_y,
-                                              p.convolution(), of_weights_->algorithm, workspace,
-                                              of_weights_->workspace, &beta, p.w(), dw),
-               "cudnnConvolutionBackwardFilter");
+    const T *of_x = x.read<T>(&backend_), *of_y = dy.read<T>(&backend_);
+    T* dw = weights.diff.change<T>(&backend_);
+    void* workspace = backend_.scratch(choices_.of_weights->workspace);
+    cuda_check(
+        cudnnConvolutionBackwardFilter(backend_.dnn(), &one, p.x(), of_x, p.y(), of_y,
+                                       p.convolution(), choices_.of_weights->algorithm, workspace,
+                                       choices_.of_weights->workspace, &beta, p.w(), dw),
+        "cudnnConvolutionBackwardFilter");
   }
 
   template <class T>
-  void forward_as(ConvolutionLayer& layer, Blobs bottom, Blobs top) {
-    CudaBackend& backend = cuda(layer.context());
+  void forward_as(Blobs bottom, Blobs top) {
     for (size_t i = 0; i < bottom.size(); ++i) {
       const Tensor& from = bottom[i]->data;
       Tensor& to = top[i]->data;
-      layer.geometry().transposed() ? multiply_transposed<T>(backend, layer.weights(), from, to)
-                                    : multiply<T>(backend, layer.weights(), from, to);
-      layer.finish(Side(backend), to);
+      layer_.geometry().transposed() ? multiply_transposed<T>(ends_.weights(), from, to)
+                                     : multiply<T>(ends_.weights(), from, to);
+      ends_.finish(ComputeDevice(backend_), to);
     }
   }
 
   template <class T>
-  void backward_as(ConvolutionLayer& layer, Blobs top, const std::vector<bool>& propagate,
-                   Blobs bottom) {
-    CudaBackend& backend = cuda(layer.context());
-    Parameter& weights = layer.weights();
-    const bool transposed = layer.geometry().transposed();
-    layer.undo_relu(Side(backend), top);
-    if (layer.bias() && layer.bias()->needs_gradient) layer.backward_bias(Side(backend), top);
+  void backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+    Parameter& weights = ends_.weights();
+    const bool transposed = layer_.geometry().transposed();
+    ends_.undo_relu(ComputeDevice(backend_), top);
+    if (ends_.bias() && ends_.bias()->needs_gradient)
+      ends_.backward_bias(ComputeDevice(backend_), top);
     for (size_t i = 0; i < top.size(); ++i) {
-      const Tensor &of_top = layer.sums_diff(top, i), &of_bottom = bottom[i]->data;
+      const Tensor &of_top = ends_.sums_diff(top, i), &of_bottom = bottom[i]->data;
       if (weights.needs_gradient) {
-        add_weights_gradient<T>(backend, weights, transposed ? of_top : of_bottom,
+        add_weights_gradient<T>(weights, transposed ? of_top : of_bottom,
                                 transposed ? of_bottom : of_top);
       }
       if (!propagate[i]) continue;
       Tensor& wanted = bottom[i]->diff;
-      transposed ? multiply<T>(backend, weights, of_top, wanted)
-                 : multiply_transposed<T>(backend, weights, of_top, wanted);
+      transposed ? multiply<T>(weights, of_top, wanted)
+                 : multiply_transposed<T>(weights, of_top, wanted);
     }
   }
 
-  std::unique_ptr<Problem> problem_;
-  // Empty: the pass is not asked for.
-  std::optional<Choice<ForwardPass>> forward_;
-  std::optional<Choice<DataPass>> of_data_;
-  std::optional<Choice<WeightsPass>> of_weights_;
+  ConvolutionLayer& layer_;
+  CudaBackend& backend_;
+  ConvolutionEnds ends_;
+  Choices choices_;
+};
+
+class ConvolutionCudnn : public Engine {
+ public:
+  std::vector<Option> options(const Layer& layer, Blobs bottom, Blobs top,
+                              std::string& why) const override {
+    const auto& conv = static_cast<const ConvolutionLayer&>(layer);
+    if (conv.geometry().spatial_axes() > 3) {
+      why = text("it takes at most 3 spatial axes, the bottom is ", bottom[0]->shape().str());
+      return {};
+    }
+    const int64_t most = std::max(bottom[0]->count(), top[0]->count());
+    if (most == 0 || most > std::numeric_limits<int>::max()) {
+      why = text("it takes 1 to 2^31 - 1 elements, not ", most);
+      return {};
+    }
+    Option option = uniform_option(bottom, top, layer.dtype());
+    try {
+      option.choice = Choices::of(conv, bottom.size(), {}).names();
+    } catch (const Error& error) {
+      why = error.message();
+      return {};
+    }
+    return {option};
+  }
+  std::unique_ptr<Kernel> make(Layer& layer, const Option& option, Blobs bottom,
+                               Blobs top) const override {
+    return std::make_unique<CudnnKernel>(static_cast<ConvolutionLayer&>(layer), option.choice,
+                                         bottom, top);
+  }
 };
 
 }  // namespace

@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "backend/cpu/gathered.hpp"
 #include "core/published_engine.hpp"
 #include "core/simd.hpp"
 #include "core/tuner.hpp"
-#include "kit/tuning.hpp"
+#include "layer_support/tuning.hpp"
 #include "layers/convolution/convolution.hpp"
+#include "layers/convolution/ends.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -24,13 +29,6 @@ constexpr int64_t kFewChannels = 4;
 /// A pair of formats that is slower than the best one by this factor is not measured further; the
 /// seconds of its other passes are estimated.
 constexpr double kHopeless = 2;
-
-std::vector<std::unique_ptr<ConvolutionLibrary>>& library_list() {
-  static std::vector<std::unique_ptr<ConvolutionLibrary>> list;
-  return list;
-}
-
-ConvolutionLayer& convolution(Layer& layer) { return static_cast<ConvolutionLayer&>(layer); }
 
 ConvolutionAlgorithm algorithm_of(const Layer& layer) {
   const ConvolutionParameter& settings = layer.param().convolution_param();
@@ -47,7 +45,7 @@ ConvolutionAlgorithm algorithm_of(const Layer& layer) {
 
 /// The convolution that the layer computes, or whose transposed one it computes. `from`, `to`: the
 /// formats of bottoms and tops.
-ConvolutionProblem problem_of(ConvolutionLayer& layer, Blobs bottom, Blobs top, Format from,
+ConvolutionProblem problem_of(const ConvolutionLayer& layer, Blobs bottom, Blobs top, Format from,
                               Format to) {
   const ConvolutionGeometry& g = layer.geometry();
   const bool transposed = g.transposed();
@@ -58,7 +56,7 @@ ConvolutionProblem problem_of(ConvolutionLayer& layer, Blobs bottom, Blobs top, 
           .pad = g.pad,
           .dilation = g.dilation,
           .groups = g.groups,
-          .bias = layer.bias() != nullptr && !transposed,
+          .bias = layer.has_bias() && !transposed,
           .source_format = transposed ? to : from,
           .target_format = transposed ? from : to,
           .adds = layer.summand(bottom) != nullptr,
@@ -75,20 +73,15 @@ bool any_propagates(const Layer& layer, Blobs top) {
 }
 
 /// The passes of the problem that the net runs, that of the layer's forward first.
-std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs top) {
+std::vector<ConvolutionPass> passes_of(const ConvolutionLayer& layer, Blobs top) {
   ConvolutionPass forward = ConvolutionPass::forward, backward = ConvolutionPass::backward_data;
   if (layer.geometry().transposed()) std::swap(forward, backward);
   std::vector<ConvolutionPass> passes = {forward};
   if (any_propagates(layer, top)) passes.push_back(backward);
-  if (layer.trains() && layer.weights().needs_gradient) {
+  if (layer.trains() && layer.params()[0]->needs_gradient) {
     passes.push_back(ConvolutionPass::backward_weights);
   }
   return passes;
-}
-
-ConvolutionWeights weights_of(ConvolutionLayer& layer) {
-  const Parameter& weights = layer.weights();
-  return {weights.data.host<float>(), layer.trains() ? nullptr : &weights.values()};
 }
 
 /// Formats of bottoms and tops.
@@ -111,62 +104,38 @@ std::vector<std::pair<Format, Format>> format_pairs(const ConvolutionGeometry& g
 }
 
 /// The reason why no library can compute this problem; "" if there is none.
-std::string refusal(ConvolutionLayer& layer, Blobs bottom) {
+std::string refusal(const ConvolutionLayer& layer, Blobs bottom) {
   const Shape& shape = bottom[0]->shape();
   if (layer.dtype() != DType::f32) {
-    return concat("it computes in f32, the net in ", to_string(layer.dtype()));
+    return text("it computes in f32, the net in ", to_string(layer.dtype()));
   }
   if (layer.geometry().axis != 1) {
-    return concat("it wants the channels at axis 1, they are at ", layer.geometry().axis);
+    return text("it wants the channels at axis 1, they are at ", layer.geometry().axis);
   }
   if (shape.rank() < 3 || shape.rank() > 5) {
-    return concat("it takes 1 to 3 spatial axes, the bottom is ", shape.str());
+    return text("it takes 1 to 3 spatial axes, the bottom is ", shape.str());
   }
-  if (shape.count() == 0) return concat("the bottom, ", shape.str(), ", is empty");
+  if (shape.count() == 0) return text("the bottom, ", shape.str(), ", is empty");
   return {};
 }
 
-}  // namespace
-
-void add_convolution_library(Registry& registry, std::unique_ptr<ConvolutionLibrary> library,
-                             bool preferred) {
-  const ConvolutionLibrary* const added = library.get();
-  auto& list = library_list();
-  list.insert(preferred ? list.begin() : list.end(), std::move(library));
-  for (const char* type : kConvolutionTypes) {
-    registry.add_engine(type, {added->name(), DeviceType::cpu,
-                               [added] { return std::make_unique<ConvolutionEngine>(added); }});
-  }
-}
-
-const std::vector<std::unique_ptr<ConvolutionLibrary>>& convolution_libraries() {
-  return library_list();
-}
-
-void register_convolution_engines(Registry& registry) {
-  for (const char* type : kConvolutionTypes) {
-    registry.add_engine(type, {kTuned, DeviceType::cpu,
-                               [] { return std::make_unique<ConvolutionEngine>(nullptr); }});
-  }
-}
-
 /// Tensors for measuring, allocated at the first measurement.
-class ConvolutionEngine::Trial {
+class Trial {
  public:
   explicit Trial(const ConvolutionProblem& problem) : problem_(problem) {}
 
   void run(ConvolutionPrimitive& primitive, ConvolutionPass pass) {
     need();
-    const float* const bias = problem_.bias ? bias_.host<float>() : nullptr;
+    const float* const bias = problem_.bias ? bias_.read<float>() : nullptr;
     switch (pass) {
       case ConvolutionPass::forward:
-        return primitive.forward(source_.host<float>(), weights(), bias, target_.host_mut<float>());
+        return primitive.forward(source_.read<float>(), weights(), bias, target_.change<float>());
       case ConvolutionPass::backward_data:
-        return primitive.backward_data(target_.host<float>(), weights(), source_.host_mut<float>());
+        return primitive.backward_data(target_.read<float>(), weights(), source_.change<float>());
       case ConvolutionPass::backward_weights:
-        return primitive.backward_weights(source_.host<float>(), target_.host<float>(), false,
-                                          gradient_.host_mut<float>(), false,
-                                          problem_.bias ? bias_.host_mut<float>() : nullptr);
+        return primitive.backward_weights(source_.read<float>(), target_.read<float>(), false,
+                                          gradient_.change<float>(), false,
+                                          problem_.bias ? bias_.change<float>() : nullptr);
     }
   }
 
@@ -189,7 +158,7 @@ class ConvolutionEngine::Trial {
   }
 
   ConvolutionWeights weights() const {
-    return {storage_->data().host<float>(), problem_.training ? nullptr : storage_.get()};
+    return {storage_->data().read<float>(), problem_.training ? nullptr : storage_.get()};
   }
 
   ConvolutionProblem problem_;
@@ -197,77 +166,269 @@ class ConvolutionEngine::Trial {
   std::unique_ptr<ParameterStorage> storage_;
 };
 
-std::string ConvolutionEngine::name() const { return library_ ? library_->name() : kTuned; }
+/// A primitive that computes a pass of a problem.
+struct Candidate {
+  const ConvolutionLibrary* library;
+  std::string implementation;
+  bool gathered = false;  // for the gathered problem, see gathered.hpp
 
-std::vector<ConvolutionEngine::Candidate> ConvolutionEngine::candidates(
-    const ConvolutionProblem& problem, ConvolutionPass pass, std::string& why) const {
-  std::vector<Candidate> found;
-  const std::optional<ConvolutionProblem> gathered = gathered_problem(problem);
-  for (const auto& library : convolution_libraries()) {
-    if (library_ != nullptr && library.get() != library_) continue;
-    for (auto& name : library->implementations(problem, pass, algorithm_, why)) {
-      found.push_back({library.get(), std::move(name)});
-    }
-    if (!gathered) continue;
-    for (auto& name : library->implementations(*gathered, pass, algorithm_, why)) {
-      found.push_back({library.get(), std::move(name), true});
-    }
+  std::string str() const {
+    return library->name() + (gathered ? " gathered " : " ") + implementation;
   }
-  return found;
-}
+  /// Its name in the tuner: str(), and the revisions of the code that computes it.
+  std::string key() const {
+    return text(str(), " @", library->revision(), gathered ? text("+", kGatheredRevision) : "");
+  }
+  std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
+                                             ConvolutionPass pass) const {
+    if (!gathered) return library->make(problem, pass, implementation);
+    return with_gathered_pixels(problem,
+                                library->make(*gathered_problem(problem), pass, implementation));
+  }
+};
 
-std::string ConvolutionEngine::Candidate::key() const {
-  return concat(str(), " @", library->revision(), gathered ? concat("+", kGatheredRevision) : "");
-}
+struct Choice {
+  Candidate candidate;
+  double seconds = 0;
+};
 
-std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::Candidate::make(
-    const ConvolutionProblem& problem, ConvolutionPass pass) const {
-  if (!gathered) return library->make(problem, pass, implementation);
-  return with_gathered_pixels(problem,
-                              library->make(*gathered_problem(problem), pass, implementation));
-}
+/// Chooses among the primitives of an engine for one layer.
+class Chooser {
+ public:
+  Chooser(std::string engine, std::vector<const ConvolutionLibrary*> libraries,
+          const ConvolutionLayer& layer)
+      : engine_(std::move(engine)),
+        libraries_(std::move(libraries)),
+        layer_(layer),
+        algorithm_(algorithm_of(layer)) {}
 
-TunedProblem ConvolutionEngine::tuned(const ConvolutionProblem& problem,
-                                      ConvolutionPass pass) const {
-  constexpr const char* kAlgorithms[] = {"", " direct", " winograd"};  // ConvolutionAlgorithm
-  const std::vector<int64_t> dims = problem.source.dims();
-  return {concat("convolution ", name(), kAlgorithms[static_cast<size_t>(algorithm_)], " ",
+  std::vector<Candidate> candidates(const ConvolutionProblem& problem, ConvolutionPass pass,
+                                    std::string& why) const {
+    std::vector<Candidate> found;
+    const std::optional<ConvolutionProblem> gathered = gathered_problem(problem);
+    for (const ConvolutionLibrary* library : libraries_) {
+      for (auto& name : library->implementations(problem, pass, algorithm_, why)) {
+        found.push_back({library, std::move(name)});
+      }
+      if (!gathered) continue;
+      for (auto& name : library->implementations(*gathered, pass, algorithm_, why)) {
+        found.push_back({library, std::move(name), true});
+      }
+    }
+    return found;
+  }
+
+  /// The choice among all candidates (layer_support/tuning.hpp). None if there is no candidate;
+  /// `why` is then set to the reason.
+  std::optional<Choice> choose(const ConvolutionProblem& problem, ConvolutionPass pass,
+                               Trial& trial, double time_limit, std::string& why) const {
+    const std::vector<Candidate> found = candidates(problem, pass, why);
+    if (found.empty()) return std::nullopt;
+    std::unique_ptr<ConvolutionPrimitive> primitive;  // of the candidate that is measured
+    const Candidate* made = nullptr;
+    std::vector<TunedCandidate> tuned_candidates;
+    for (const Candidate& candidate : found) {
+      tuned_candidates.push_back({candidate.key(), [&] {
+                                    if (made != &candidate)
+                                      primitive = candidate.make(problem, pass);
+                                    made = &candidate;
+                                    trial.run(*primitive, pass);
+                                  }});
+    }
+    const TunedChoice choice =
+        choose_candidate(layer_.context(), tuned(problem, pass), tuned_candidates, time_limit);
+    return Choice{found[choice.candidate], choice.seconds};
+  }
+
+  /// The candidate of a pass to run. `choice`: the key of a candidate in Option::choice, or "" if
+  /// the pass was not measured for that option.
+  Candidate take(const ConvolutionProblem& problem, ConvolutionPass pass,
+                 const std::string& choice) const {
+    std::string why;
+    std::optional<Candidate> taken;
+    for (Candidate& candidate : candidates(problem, pass, why)) {
+      if (!choice.empty() && candidate.key() == choice) taken = std::move(candidate);
+    }
+    if (!taken) {
+      Trial trial(problem);
+      constexpr double kNoRival = std::numeric_limits<double>::infinity();
+      const auto best = choose(problem, pass, trial, kNoRival, why);
+      if (!best.has_value())
+        throw Error("engine '", engine_, "' cannot compute ", problem.key(), " ", to_string(pass),
+                    ": ", why);
+      taken = best->candidate;
+    }
+    layer_.context().tuner().choose(tuned(problem, pass).name(), taken->key());
+    return std::move(*taken);
+  }
+
+ private:
+  /// The problem of a pass, for the tuner.
+  TunedProblem tuned(const ConvolutionProblem& problem, ConvolutionPass pass) const {
+    constexpr const char* kAlgorithms[] = {"", " direct", " winograd"};  // ConvolutionAlgorithm
+    const std::vector<int64_t> dims = problem.source.dims();
+    return {text("convolution ", engine_, kAlgorithms[static_cast<size_t>(algorithm_)], " ",
                  to_string(pass), " ", omp_get_max_threads(), "t ", problem.family()),
-          Shape(std::vector<int64_t>(dims.begin() + 2, dims.end()))};
-}
-
-std::optional<ConvolutionEngine::Choice> ConvolutionEngine::choose(
-    ConvolutionLayer& layer, const ConvolutionProblem& problem, ConvolutionPass pass, Trial& trial,
-    double time_limit, std::string& why) const {
-  const std::vector<Candidate> found = candidates(problem, pass, why);
-  if (found.empty()) return std::nullopt;
-  std::unique_ptr<ConvolutionPrimitive> primitive;  // of the candidate that is measured
-  const Candidate* made = nullptr;
-  std::vector<TunedCandidate> tuned_candidates;
-  for (const Candidate& candidate : found) {
-    tuned_candidates.push_back({candidate.key(), [&] {
-                                  if (made != &candidate) primitive = candidate.make(problem, pass);
-                                  made = &candidate;
-                                  trial.run(*primitive, pass);
-                                }});
+            Shape(std::vector<int64_t>(dims.begin() + 2, dims.end()))};
   }
-  const TunedChoice choice =
-      choose_candidate(layer.context(), tuned(problem, pass), tuned_candidates, time_limit);
-  return Choice{found[choice.candidate], choice.seconds};
-}
 
-std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs top,
-                                               std::string& why) {
-  ConvolutionLayer& conv = convolution(layer);
+  std::string engine_;
+  std::vector<const ConvolutionLibrary*> libraries_;
+  const ConvolutionLayer& layer_;
+  ConvolutionAlgorithm algorithm_;
+};
+
+/// Runs the primitives that a Chooser takes.
+class ConvolutionKernel : public Kernel {
+ public:
+  ConvolutionKernel(ConvolutionLayer& layer, const Chooser& chooser,
+                    const std::vector<std::string>& choice, Blobs bottom, Blobs top)
+      : Kernel(layer), layer_(layer), ends_(layer, top) {
+    // Where shapes follow from values, they may have no elements.
+    if (top[0]->count() == 0) return;
+    const ConvolutionProblem problem =
+        problem_of(layer, bottom, top, bottom[0]->data.format(), top[0]->data.format());
+    const std::vector<ConvolutionPass> passes = passes_of(layer, top);
+    for (size_t i = 0; i < passes.size(); ++i) {
+      const ConvolutionPass pass = passes[i];
+      const Candidate taken = chooser.take(problem, pass, i < choice.size() ? choice[i] : "");
+      detail_ += text(detail_.empty() ? "" : ", ", to_string(pass), " ", taken.str());
+      primitive(pass) = taken.make(problem, pass);
+    }
+    if (primitive(ConvolutionPass::backward_weights) && problem.bias &&
+        !ends_.bias()->needs_gradient) {
+      unwanted_bias_ = Tensor(ends_.bias()->shape());
+    }
+  }
+
+  void forward(Blobs bottom, Blobs top) override {
+    const bool transposed = layer_.geometry().transposed();
+    const ConvolutionPass pass =
+        transposed ? ConvolutionPass::backward_data : ConvolutionPass::forward;
+    if (!primitive(pass)) return;
+    ends_.begin_forward(bottom, top);
+    for (size_t i = 0; i < top.size(); ++i) {
+      multiply(pass, bottom[i]->data, top[i]->data);
+      if (transposed) ends_.finish(ComputeDevice(), top[i]->data);
+    }
+  }
+
+  void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+    const bool transposed = layer_.geometry().transposed();
+    if (!primitive(transposed ? ConvolutionPass::backward_data : ConvolutionPass::forward)) return;
+    ends_.undo_relu(ComputeDevice(), top);
+    Parameter &weights = ends_.weights(), *const bias = ends_.bias();
+    const bool want_bias = bias != nullptr && bias->needs_gradient;
+    const auto& gradient = primitive(ConvolutionPass::backward_weights);
+    if (want_bias && (transposed || !gradient)) ends_.backward_bias(ComputeDevice(), top);
+    if (gradient) {
+      bool add_weights = weights.begin_gradient() != 0;
+      bool add_bias = want_bias && !transposed && bias->begin_gradient() != 0;
+      float* const dw = weights.diff.change<float>();
+      float* const db = bias != nullptr && !transposed
+                            ? (want_bias ? bias->diff : unwanted_bias_).change<float>()
+                            : nullptr;
+      for (size_t i = 0; i < top.size(); ++i) {
+        const Tensor &of_bottom = bottom[i]->data, &of_top = ends_.sums_diff(top, i);
+        gradient->backward_weights((transposed ? of_top : of_bottom).read<float>(),
+                                   (transposed ? of_bottom : of_top).read<float>(), add_weights, dw,
+                                   add_bias, db);
+        add_weights = true;
+        add_bias = want_bias;
+      }
+    }
+    for (size_t i = 0; i < top.size(); ++i) {
+      if (!propagate[i]) continue;
+      multiply(transposed ? ConvolutionPass::forward : ConvolutionPass::backward_data,
+               ends_.sums_diff(top, i), bottom[i]->diff);
+    }
+    ends_.pass_to_summand(top, propagate, bottom);
+  }
+
+  size_t bytes() const override {
+    size_t bytes = ends_.bytes() + unwanted_bias_.bytes();
+    for (const auto& made : primitives_) {
+      if (made) bytes += made->kept_bytes();
+    }
+    return bytes;
+  }
+  void plan_scratch(ScratchPlan& plan) const override {
+    for (const auto& made : primitives_) {
+      if (made) made->plan_scratch(plan);
+    }
+  }
+  std::string detail() const override { return detail_; }
+
+ private:
+  /// That of a pass of the problem; null if the net does not run it.
+  std::unique_ptr<ConvolutionPrimitive>& primitive(ConvolutionPass pass) {
+    return primitives_[static_cast<size_t>(pass)];
+  }
+
+  /// Runs pass `forward` or `backward_data` of the problem.
+  void multiply(ConvolutionPass pass, const Tensor& from, Tensor& to) {
+    const auto& made = primitive(pass);
+    if (made == nullptr) throw Error("was prepared for a backward pass without bottom diffs");
+    Parameter& parameter = ends_.weights();
+    const ConvolutionWeights weights{parameter.data.read<float>(),
+                                     layer_.trains() ? nullptr : &parameter.values()};
+    if (pass == ConvolutionPass::backward_data) {
+      return made->backward_data(from.read<float>(), weights, to.overwrite<float>());
+    }
+    // The problem has a bias where it is the layer's own: not that of a gradient.
+    const Parameter* const bias = layer_.geometry().transposed() ? nullptr : ends_.bias();
+    made->forward(from.read<float>(), weights, bias != nullptr ? bias->data.read<float>() : nullptr,
+                  to.change<float>());
+  }
+
+  ConvolutionLayer& layer_;
+  ConvolutionEnds ends_;
+  std::array<std::unique_ptr<ConvolutionPrimitive>, 3> primitives_;  // see primitive()
+  std::string detail_;
+  // (O), for primitives that always write dbias, if the bias needs none
+  Tensor unwanted_bias_{Shape{0}};
+};
+
+class ConvolutionEngine : public Engine {
+ public:
+  /// `library` null: the engine "tuned".
+  explicit ConvolutionEngine(std::shared_ptr<const ConvolutionLibrary> library,
+                             bool preferred = false)
+      : library_(std::move(library)), preferred_(preferred) {}
+
+  const ConvolutionLibrary* library() const { return library_.get(); }
+  bool preferred() const { return preferred_; }
+
+  std::vector<Option> options(const Layer& layer, Blobs bottom, Blobs top,
+                              std::string& why) const override;
+  std::unique_ptr<Kernel> make(Layer& layer, const Option& option, Blobs bottom,
+                               Blobs top) const override {
+    auto& conv = static_cast<ConvolutionLayer&>(layer);
+    return std::make_unique<ConvolutionKernel>(conv, chooser(conv), option.choice, bottom, top);
+  }
+
+ private:
+  std::string name() const { return library_ ? library_->name() : kTuned; }
+  Chooser chooser(const ConvolutionLayer& layer) const {
+    return {name(), library_ ? std::vector{library()} : convolution_libraries(), layer};
+  }
+
+  std::shared_ptr<const ConvolutionLibrary> library_;
+  bool preferred_;
+};
+
+std::vector<Option> ConvolutionEngine::options(const Layer& layer, Blobs bottom, Blobs top,
+                                               std::string& why) const {
+  const auto& conv = static_cast<const ConvolutionLayer&>(layer);
   const std::string own = own_engine(layer.param());
   const std::string& forced = own.empty() ? layer.context().engine() : own;
   if (library_ != nullptr && forced != name()) {
-    why = concat("it serves only where engine '", name(), "' is asked for");
+    why = text("it serves only where engine '", name(), "' is asked for");
     return {};
   }
   why = refusal(conv, bottom);
   if (!why.empty()) return {};
-  algorithm_ = algorithm_of(layer);
+  const Chooser chooser = this->chooser(conv);
 
   std::vector<Option> found;
   const std::vector<ConvolutionPass> passes = passes_of(conv, top);
@@ -285,10 +446,10 @@ std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs
     for (const ConvolutionPass pass : passes) {
       std::string reason;
       if (hopeless) {
-        possible = possible && !candidates(problem, pass, reason).empty();
+        possible = possible && !chooser.candidates(problem, pass, reason).empty();
         option.choice.emplace_back();
-      } else if (const auto choice = choose(conv, problem, pass, trial,
-                                            fastest[static_cast<size_t>(pass)], reason)) {
+      } else if (const auto choice = chooser.choose(problem, pass, trial,
+                                                    fastest[static_cast<size_t>(pass)], reason)) {
         double& known = fastest[static_cast<size_t>(pass)];
         known = std::min(known, choice->seconds);
         option.seconds += choice->seconds * static_cast<double>(top.size());
@@ -298,7 +459,7 @@ std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs
       } else {
         possible = false;
       }
-      if (!possible && why.empty()) why = concat(to_string(pass), ": ", reason);
+      if (!possible && why.empty()) why = text(to_string(pass), ": ", reason);
       if (!possible) break;
     }
     if (!possible) continue;
@@ -310,129 +471,34 @@ std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs
   return found;
 }
 
-std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& layer,
-                                                              const ConvolutionProblem& problem,
-                                                              ConvolutionPass pass,
-                                                              const std::string& choice) {
-  std::string why;
-  std::optional<Candidate> taken;
-  for (Candidate& candidate : candidates(problem, pass, why)) {
-    if (!choice.empty() && candidate.key() == choice) taken = std::move(candidate);
-  }
-  if (!taken) {
-    Trial trial(problem);
-    constexpr double kNoRival = std::numeric_limits<double>::infinity();
-    const auto best = choose(layer, problem, pass, trial, kNoRival, why);
-    if (!best.has_value())
-      throw Error("engine '", name(), "' cannot compute ", problem.key(), " ", to_string(pass),
-                  ": ", why);
-    taken = best->candidate;
-  }
-  layer.context().tuner().choose(tuned(problem, pass).name(), taken->key());
-  detail_ += concat(detail_.empty() ? "" : ", ", to_string(pass), " ", taken->str());
-  return taken->make(problem, pass);
+/// Adds an engine to all types.
+void add_engine(Registry& registry, const std::string& name,
+                const std::shared_ptr<const ConvolutionLibrary>& library, bool preferred) {
+  for (const char* type : kConvolutionTypes)
+    registry.add_engine<ConvolutionEngine>(type, name, DeviceType::cpu, library, preferred);
 }
 
-void ConvolutionEngine::prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) {
-  ConvolutionLayer& conv = convolution(layer);
-  algorithm_ = algorithm_of(layer);
-  detail_.clear();
-  conv.prepare_engine(top);
-  primitives_ = {};
-  // Where shapes follow from values, they may have no elements.
-  if (top[0]->count() == 0) return;
-  const ConvolutionProblem problem =
-      problem_of(conv, bottom, top, bottom[0]->data.format(), top[0]->data.format());
-  const std::vector<ConvolutionPass> passes = passes_of(conv, top);
-  for (size_t i = 0; i < passes.size(); ++i) {
-    const ConvolutionPass pass = passes[i];
-    primitive(pass) = take(conv, problem, pass, i < option.choice.size() ? option.choice[i] : "");
-  }
-  if (primitive(ConvolutionPass::backward_weights) && problem.bias &&
-      !conv.bias()->needs_gradient) {
-    unwanted_bias_ = Tensor(conv.bias()->shape());
-  }
+}  // namespace
+
+void add_tuned_convolution(Registry& registry) { add_engine(registry, kTuned, nullptr, false); }
+
+void add_convolution_library(Registry& registry, std::unique_ptr<ConvolutionLibrary> library,
+                             bool preferred) {
+  const std::string name = library->name();
+  add_engine(registry, name, std::move(library), preferred);
 }
 
-void ConvolutionEngine::resume(Layer& layer, Blobs, Blobs top) {
-  convolution(layer).prepare_engine(top);
-}
-
-void ConvolutionEngine::multiply(ConvolutionPass pass, ConvolutionLayer& layer, const Tensor& from,
-                                 Tensor& to) {
-  const auto& made = primitive(pass);
-  if (made == nullptr) throw Error("was prepared for a backward pass without bottom diffs");
-  const ConvolutionWeights weights = weights_of(layer);
-  if (pass == ConvolutionPass::backward_data) {
-    return made->backward_data(from.host<float>(), weights, to.host_overwrite<float>());
+std::vector<const ConvolutionLibrary*> convolution_libraries() {
+  std::vector<const ConvolutionLibrary*> first, others;
+  for (const EngineEntry* entry :
+       Registry::instance().engines(kConvolutionTypes[0], DeviceType::cpu)) {
+    // A plug-in may have an engine of another kind.
+    const auto* engine = dynamic_cast<const ConvolutionEngine*>(entry->engine.get());
+    if (engine == nullptr || engine->library() == nullptr) continue;
+    (engine->preferred() ? first : others).push_back(engine->library());
   }
-  // The problem has a bias where it is the layer's own: not that of a gradient.
-  const bool transposed = layer.geometry().transposed();
-  const float* const bias =
-      layer.bias() && !transposed ? layer.bias()->data.host<float>() : nullptr;
-  made->forward(from.host<float>(), weights, bias, to.host_mut<float>());
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
 }
-
-void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
-  ConvolutionLayer& conv = convolution(layer);
-  const bool transposed = conv.geometry().transposed();
-  const ConvolutionPass pass =
-      transposed ? ConvolutionPass::backward_data : ConvolutionPass::forward;
-  if (!primitive(pass)) return;
-  conv.begin_forward(bottom, top);
-  for (size_t i = 0; i < top.size(); ++i) {
-    multiply(pass, conv, bottom[i]->data, top[i]->data);
-    if (transposed) conv.finish(Side(), top[i]->data);
-  }
-}
-
-void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
-                                 Blobs bottom) {
-  ConvolutionLayer& conv = convolution(layer);
-  const bool transposed = conv.geometry().transposed();
-  if (!primitive(transposed ? ConvolutionPass::backward_data : ConvolutionPass::forward)) return;
-  conv.undo_relu(Side(), top);
-  const bool want_bias = conv.bias() && conv.bias()->needs_gradient;
-  const auto& gradient = primitive(ConvolutionPass::backward_weights);
-  if (want_bias && (transposed || !gradient)) conv.backward_bias(Side(), top);
-  if (gradient) {
-    bool add_weights = conv.weights().begin_gradient() != 0;
-    bool add_bias = want_bias && !transposed && conv.bias()->begin_gradient() != 0;
-    float* const dw = conv.weights().diff.host_mut<float>();
-    float* const db = conv.bias() && !transposed
-                          ? (want_bias ? conv.bias()->diff : unwanted_bias_).host_mut<float>()
-                          : nullptr;
-    for (size_t i = 0; i < top.size(); ++i) {
-      const Tensor &of_bottom = bottom[i]->data, &of_top = conv.sums_diff(top, i);
-      gradient->backward_weights((transposed ? of_top : of_bottom).host<float>(),
-                                 (transposed ? of_bottom : of_top).host<float>(), add_weights, dw,
-                                 add_bias, db);
-      add_weights = true;
-      add_bias = want_bias;
-    }
-  }
-  for (size_t i = 0; i < top.size(); ++i) {
-    if (!propagate[i]) continue;
-    multiply(transposed ? ConvolutionPass::forward : ConvolutionPass::backward_data, conv,
-             conv.sums_diff(top, i), bottom[i]->diff);
-  }
-  conv.pass_to_summand(top, propagate, bottom);
-}
-
-size_t ConvolutionEngine::extra_bytes() const {
-  size_t bytes = 0;
-  for (const auto& made : primitives_) {
-    if (made) bytes += made->kept_bytes();
-  }
-  return bytes;
-}
-
-void ConvolutionEngine::plan_scratch(ScratchPlan& plan) const {
-  for (const auto& made : primitives_) {
-    if (made) made->plan_scratch(plan);
-  }
-}
-
-std::string ConvolutionEngine::detail() const { return detail_; }
 
 }  // namespace crema

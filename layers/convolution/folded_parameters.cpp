@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/dispatch.hpp"
+#include "core/memory.hpp"
 #include "core/parallel.hpp"
 
 namespace crema {
@@ -19,7 +20,7 @@ std::vector<double> values_of(const Parameter* parameter, int64_t count, double 
   std::vector<double> values(static_cast<size_t>(count), otherwise);
   if (parameter == nullptr) return values;
   dispatch_float(parameter->data.dtype(), [&](auto zero) {
-    std::copy_n(parameter->data.host<decltype(zero)>(), count, values.begin());
+    std::copy_n(parameter->data.read<decltype(zero)>(), count, values.begin());
   });
   return values;
 }
@@ -74,8 +75,8 @@ void FoldedParameters::update() {
   const std::shared_ptr<Values> present = std::move(values_);
   const ChannelAffine affine = this->affine();
   // What the values follow from, beside the weights.
-  std::string form = concat("folded ", geometry_.transposed(), " ", geometry_.groups, " ",
-                            weights.shape().str(), " ");
+  std::string form = text("folded ", geometry_.transposed(), " ", geometry_.groups, " ",
+                          weights.shape().str(), " ");
   for (const std::vector<double>* numbers : {&affine.scale, &affine.shift}) {
     form.append(reinterpret_cast<const char*>(numbers->data()), numbers->size() * sizeof(double));
   }
@@ -107,8 +108,8 @@ std::shared_ptr<FoldedParameters::Values> FoldedParameters::fold(
   const int64_t second = weights.shape()[1], taps = geometry_.taps();
   const int64_t first_of_a_group = weights.shape()[0] / geometry_.groups;
   dispatch_float(own_weights.dtype(), [&]<class T>(T) {
-    const T* const from = own_weights.host<T>();
-    T *const to = folded.host_overwrite<T>(), *const of_bias = shift.host_overwrite<T>();
+    const T* const from = own_weights.read<T>();
+    T *const to = folded.overwrite<T>(), *const of_bias = shift.overwrite<T>();
     parallel_for(weights.shape()[0], kElementGrain / std::max<int64_t>(second * taps, 1) + 1,
                  [&](int64_t begin, int64_t end) {
                    for (int64_t a = begin; a < end; ++a) {

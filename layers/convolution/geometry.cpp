@@ -149,7 +149,7 @@ int64_t ConvolutionGeometry::top_extent(const Shape& bottom, int spatial_axis) c
   if (reach > padded)
     throw Error(
         "kernel ", kernel[s],
-        dilation[s] > 1 ? concat(" with dilation ", dilation[s], " reaches ", reach, " and") : "",
+        dilation[s] > 1 ? text(" with dilation ", dilation[s], " reaches ", reach, " and") : "",
         " exceeds the padded input ", padded, " along axis ", along, " of ", bottom.str(),
         "; reduce kernel_size or add pad");
   return (padded - reach) / stride[s] + 1;

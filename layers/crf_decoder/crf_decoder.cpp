@@ -1,8 +1,8 @@
 // CRFDecoder: the best path of classes with the parameters of CRFLoss. See README.md.
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
-#include "kit/passes.hpp"
-#include "kit/resize.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resize.hpp"
 #include "layers/crf_loss/crf_layer.hpp"
 #include "layers/crf_loss/crf_passes.hpp"
 
@@ -28,23 +28,23 @@ class CrfDecoderLayer : public CrfLayer {
   size_t scratch_bytes() const override {
     return static_cast<size_t>(scale_count() + from_count()) * sizeof(double);
   }
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     find_sequences(steps(), batch(), bottom.size() > 1 ? &bottom[1]->data : nullptr, nullptr,
                    sequences_);
     dispatch_float(dtype(), [&]<class T>(T) {
-      if (side.device() == nullptr) {
+      if (device.on_host()) {
         begin_pass();
         return write_paths<T>(bottom[0]->data, top[0]->data);
       }
-      double* const memory = pass_scratch<double>(side, scale_count() + from_count(), scratch_);
-      write_paths_there<T>(side, batch_there(side), scales_there<T>(side, false, memory),
+      double* const memory = pass_scratch<double>(device, scale_count() + from_count(), scratch_);
+      write_paths_there<T>(device, batch_there(device), scales_there<T>(device, false, memory),
                            bottom[0]->data, memory + scale_count(),
-                           overwrite<double>(side, values_, steps() * batch()), top[0]->data);
+                           overwrite<double>(device, values_, steps() * batch()), top[0]->data);
       check_values<T>(values_, bottom[0]->data);
     });
   }
   // Paths have no gradient.
-  void run_backward(const Side&, Blobs, const std::vector<bool>&, Blobs) override {}
+  void run_backward(const ComputeDevice&, Blobs, const std::vector<bool>&, Blobs) override {}
 
  protected:
   BackwardReads reference_backward_reads() const override { return {false, false}; }

@@ -76,7 +76,7 @@ void ChainWeights::set(const Tensor& transitions, const Tensor* first, const Ten
     to.assign(static_cast<size_t>(count), 0);
     if (from == nullptr) return;
     dispatch_float(from->dtype(), [&]<class T>(T) {
-      const T* values = from->host<T>();
+      const T* values = from->read<T>();
       std::copy(values, values + count, to.begin());
     });
     const auto bad = std::ranges::find_if(to, [](double v) { return !std::isfinite(v); });

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kit/passes.hpp"
-#include "kit/resize.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resize.hpp"
 #include "layers/crf_loss/crf_passes.hpp"
 #include "proto/layer.pb.h"
 
@@ -29,7 +29,7 @@ void CrfLayer::setup(Blobs bottom, Blobs) {
 std::string CrfLayer::device_refusal(Blobs bottom) const {
   const int64_t classes = bottom[0]->shape()[2], most = kMostShared / 2;
   if (classes <= most) return {};
-  return concat("takes at most ", most, " classes, not ", classes);
+  return text("takes at most ", most, " classes, not ", classes);
 }
 
 size_t CrfLayer::kept_bytes() const {
@@ -58,10 +58,10 @@ void CrfLayer::check_scores(const T* x, const ChainSequence& sequence) const {
   }
 }
 
-ChainBatch CrfLayer::batch_there(const Side& side) {
+ChainBatch CrfLayer::batch_there(const ComputeDevice& device) {
   const int64_t positions = steps() * batch(), count = std::ssize(sequences_);
   // Room for as many sequences as there may be: their number changes from batch to batch.
-  int32_t* const sequence_of = overwrite<int32_t>(Side(), for_device_, 3 * positions);
+  int32_t* const sequence_of = overwrite<int32_t>(ComputeDevice(), for_device_, 3 * positions);
   int32_t *const starts = sequence_of + positions, *const lengths = starts + positions;
   std::fill(sequence_of, starts, -1);
   for (int64_t q = 0; q < count; ++q) {
@@ -72,49 +72,51 @@ ChainBatch CrfLayer::batch_there(const Side& side) {
     for (int64_t t = 0; t < of.steps; ++t)
       sequence_of[start + t * batch()] = static_cast<int32_t>(q);
   }
-  const int32_t* const there = side.read<int32_t>(for_device_);
+  const int32_t* const there = device.read<int32_t>(for_device_);
   return {positions, batch(), classes(), count, there, there + positions, there + 2 * positions};
 }
 
 int64_t CrfLayer::scale_count() const { return ChainScales::count(classes()); }
 
 template <class T>
-ChainScales CrfLayer::scales_there(const Side& side, bool powers, double* memory) const {
+ChainScales CrfLayer::scales_there(const ComputeDevice& device, bool powers, double* memory) const {
   const ChainScales scales{classes(), memory};
-  const T* transitions = side.read<T>(transitions_->data);
-  for_each(side, classes(), kPassGrain,
-           FindLargest<T>{scales, transitions, read_parameter<T>(side, first_),
-                          read_parameter<T>(side, last_)});
-  if (powers) for_each(side, classes() * classes(), kPassGrain, FindPowers<T>{scales, transitions});
+  const T* transitions = device.read<T>(transitions_->data);
+  for_each(device, classes(), kPassGrain,
+           FindLargest<T>{scales, transitions, read_parameter<T>(device, first_),
+                          read_parameter<T>(device, last_)});
+  if (powers)
+    for_each(device, classes() * classes(), kPassGrain, FindPowers<T>{scales, transitions});
   return scales;
 }
 
 template <class T>
 void CrfLayer::check_values(const Tensor& values, const Tensor& scores) {
-  const double* const of_sequences = values.host<double>();
+  const double* const of_sequences = values.read<double>();
   const int64_t count = std::ssize(sequences_);
   if (std::none_of(of_sequences, of_sequences + count, [](double v) { return std::isnan(v); }))
     return;
   begin_pass();
-  const T* x = scores.host<T>();
+  const T* x = scores.read<T>();
   for (const ChainSequence& of : sequences_)
     check_scores(x + (of.first * batch() + of.column) * classes(), of);
 }
 
 template <class T>
-void CrfLayer::write_paths_there(const Side& side, const ChainBatch& of, const ChainScales& scales,
-                                 const Tensor& scores, double* memory, double* checks,
-                                 Tensor& path) const {
-  fill(side, path, -1, false);
-  for_each_block(side, of.count, of.classes, 2 * of.classes,
-                 BestPaths<T>{of, scales, side.read<T>(scores), side.read<T>(transitions_->data),
-                              reinterpret_cast<int32_t*>(memory), checks, side.change<T>(path)});
+void CrfLayer::write_paths_there(const ComputeDevice& device, const ChainBatch& of,
+                                 const ChainScales& scales, const Tensor& scores, double* memory,
+                                 double* checks, Tensor& path) const {
+  fill(device, path, -1, false);
+  for_each_block(
+      device, of.count, of.classes, 2 * of.classes,
+      BestPaths<T>{of, scales, device.read<T>(scores), device.read<T>(transitions_->data),
+                   reinterpret_cast<int32_t*>(memory), checks, device.change<T>(path)});
 }
 
 template <class T>
 void CrfLayer::write_paths(const Tensor& scores, Tensor& path) {
-  const T* const x = scores.host<T>();
-  T* const to = path.host_overwrite<T>();
+  const T* const x = scores.read<T>();
+  T* const to = path.overwrite<T>();
   std::fill(to, to + steps() * batch(), T(-1));
   parallel_for(std::ssize(sequences_), 1, [&](int64_t begin, int64_t end) {
     Chain& chain = chains_[static_cast<size_t>(thread_number())];
@@ -129,15 +131,16 @@ void CrfLayer::write_paths(const Tensor& scores, Tensor& path) {
 
 template void CrfLayer::check_scores(const float*, const ChainSequence&) const;
 template void CrfLayer::check_scores(const double*, const ChainSequence&) const;
-template ChainScales CrfLayer::scales_there<float>(const Side&, bool, double*) const;
-template ChainScales CrfLayer::scales_there<double>(const Side&, bool, double*) const;
+template ChainScales CrfLayer::scales_there<float>(const ComputeDevice&, bool, double*) const;
+template ChainScales CrfLayer::scales_there<double>(const ComputeDevice&, bool, double*) const;
 template void CrfLayer::check_values<float>(const Tensor&, const Tensor&);
 template void CrfLayer::check_values<double>(const Tensor&, const Tensor&);
 template void CrfLayer::write_paths<float>(const Tensor&, Tensor&);
 template void CrfLayer::write_paths<double>(const Tensor&, Tensor&);
-template void CrfLayer::write_paths_there<float>(const Side&, const ChainBatch&, const ChainScales&,
-                                                 const Tensor&, double*, double*, Tensor&) const;
-template void CrfLayer::write_paths_there<double>(const Side&, const ChainBatch&,
+template void CrfLayer::write_paths_there<float>(const ComputeDevice&, const ChainBatch&,
+                                                 const ChainScales&, const Tensor&, double*,
+                                                 double*, Tensor&) const;
+template void CrfLayer::write_paths_there<double>(const ComputeDevice&, const ChainBatch&,
                                                   const ChainScales&, const Tensor&, double*,
                                                   double*, Tensor&) const;
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/crf_loss/chain.hpp"
 
 namespace crema {
@@ -35,15 +35,16 @@ class CrfLayer : public TwoSidedLayer {
   void write_paths(const Tensor& scores, Tensor& path);
   /// For forward on a device: sequences_ in its memory, and the parameters in double, which take
   /// scale_count() values of scratch memory; `powers`: with those of the transitions.
-  ChainBatch batch_there(const Side& side);
+  ChainBatch batch_there(const ComputeDevice& device);
   int64_t scale_count() const;
   template <class T>
-  ChainScales scales_there(const Side& side, bool powers, double* memory) const;
+  ChainScales scales_there(const ComputeDevice& device, bool powers, double* memory) const;
   /// write_paths() on a device. Takes from_count() values of scratch memory. `checks` (sequences)
   /// get NaN where a score or parameter is no number.
   template <class T>
-  void write_paths_there(const Side& side, const ChainBatch& of, const ChainScales& scales,
-                         const Tensor& scores, double* memory, double* checks, Tensor& path) const;
+  void write_paths_there(const ComputeDevice& device, const ChainBatch& of,
+                         const ChainScales& scales, const Tensor& scores, double* memory,
+                         double* checks, Tensor& path) const;
   int64_t from_count() const { return (steps() * stride() + 1) / 2; }
   /// Throws the Error of bad scores or parameters if a value is NaN: those of the sequences that a
   /// device has computed.

@@ -3,11 +3,10 @@
 #include <numeric>
 
 #include "core/dispatch.hpp"
-#include "core/gradient_paths.hpp"
-#include "kit/kept_gradient.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
-#include "kit/resize.hpp"
+#include "layer_support/kept_gradient.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resize.hpp"
 #include "layers/crf_loss/crf_layer.hpp"
 #include "layers/crf_loss/crf_passes.hpp"
 #include "proto/layer.pb.h"
@@ -29,7 +28,7 @@ int64_t parts_for(const std::vector<ChainSequence>& sequences, int64_t classes) 
                              std::max<int64_t>(std::ssize(sequences), 1));
 }
 
-class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
+class CrfLossLayer : public CrfLayer {
  public:
   explicit CrfLossLayer(const LayerInit& init)
       : CrfLayer(init), ignored_(ignored_label(init.param)), normalization_(init.param) {
@@ -39,7 +38,7 @@ class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
   Arity arity() const override {
     return {.min_bottoms = 2, .max_bottoms = 3, .min_tops = 1, .max_tops = 2};
   }
-  std::optional<Units> mean_over(int top, int64_t) const override {
+  std::optional<MeanUnits> mean_over(int top, int64_t) const override {
     if (top != 0) return std::nullopt;
     return normalization_.units(batch(), 1, static_cast<int64_t>(sequences_.size()));
   }
@@ -74,37 +73,37 @@ class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
     return static_cast<size_t>(sum_count()) * sizeof(double);
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     labels_.read(bottom[1]->data, 1, classes(), ignored_);
-    const int32_t* labels = labels_.classes().host<int32_t>();
+    const int32_t* labels = labels_.classes().read<int32_t>();
     for (size_t i = 0; i < used_.size(); ++i) used_[i] = labels[i] >= 0;
     find_sequences(steps(), batch(), bottom.size() > 2 ? &bottom[2]->data : nullptr, &used_,
                    sequences_);
-    if (side.device() == nullptr) begin_pass();
+    if (device.on_host()) begin_pass();
     dispatch_float(dtype(), [&]<class T>(T) {
       const Tensor& x = bottom[0]->data;
       Tensor* const path = top.size() > 1 ? &top[1]->data : nullptr;
       double loss;
-      if (side.device() == nullptr) {
-        loss = sum_losses(x.host<T>(), labels);
+      if (device.on_host()) {
+        loss = sum_losses(x.read<T>(), labels);
         if (path) write_paths<T>(x, *path);
       } else {
-        loss = sum_losses_there<T>(side, x, path);
+        loss = sum_losses_there<T>(device, x, path);
       }
-      top[0]->data.template host_overwrite<T>()[0] = static_cast<T>(loss / divisor());
+      top[0]->data.template overwrite<T>()[0] = static_cast<T>(loss / divisor());
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double scale = static_cast<double>(top[0]->diff.template host<T>()[0]) / divisor();
-      const double* const sums = side.read<double>(sums_);
+      const double scale = static_cast<double>(top[0]->diff.template read<T>()[0]) / divisor();
+      const double* const sums = device.read<double>(sums_);
       const int64_t of_pairs = classes() * classes();
-      add<T>(side, transitions_, sums, scale);
-      add<T>(side, first_, sums + of_pairs, scale);
-      add<T>(side, last_, sums + of_pairs + classes(), scale);
-      if (propagate[0]) write_diff<T>(side, scale, gradient_, bottom[0]->diff);
+      add<T>(device, transitions_, sums, scale);
+      add<T>(device, first_, sums + of_pairs, scale);
+      add<T>(device, last_, sums + of_pairs + classes(), scale);
+      if (propagate[0]) write_diff<T>(device, scale, gradient_, bottom[0]->diff);
     });
   }
 
@@ -122,7 +121,7 @@ class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
   double sum_losses(const T* x, const int32_t* labels) {
     T* gradient = nullptr;
     if (trains()) {
-      gradient = gradient_.host_overwrite<T>();
+      gradient = gradient_.overwrite<T>();
       // Steps outside of sequences have none.
       std::fill(gradient, gradient + gradient_.count(), T(0));
     }
@@ -152,7 +151,7 @@ class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
 
   /// sums_ from those of the parts.
   void add_parts(int64_t parts) {
-    double* const sums = sums_.host_overwrite<double>();
+    double* const sums = sums_.overwrite<double>();
     const int64_t of_pairs = classes() * classes();
     const auto add = [&](std::vector<double> ChainGradients::*from, int64_t count, double* to) {
       parallel_for(count, kElementGrain / parts, [=, this](int64_t begin, int64_t end) {
@@ -184,42 +183,44 @@ class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
 
   /// sum_losses() on a device. `path`: top 1, or null.
   template <class T>
-  double sum_losses_there(const Side& side, const Tensor& scores, Tensor* path) {
-    const ChainBatch of = batch_there(side);
-    double* const memory = pass_scratch<double>(side, sum_count(), scratch_);
+  double sum_losses_there(const ComputeDevice& device, const Tensor& scores, Tensor* path) {
+    const ChainBatch of = batch_there(device);
+    double* const memory = pass_scratch<double>(device, sum_count(), scratch_);
     double *const totals = memory + scale_count(), *const until = totals + of.positions;
     double* const after = until + steps() * stride();  // in training
-    double* const losses = overwrite<double>(side, values_, of.positions);
-    const T *const x = side.read<T>(scores), *const transitions = side.read<T>(transitions_->data);
-    const int32_t* const labels = side.read<int32_t>(labels_.classes());
-    const ChainScales scales = scales_there<T>(side, true, memory);
-    for_each_block(side, (trains() ? 2 : 1) * of.count, of.classes, of.classes,
+    double* const losses = overwrite<double>(device, values_, of.positions);
+    const T *const x = device.read<T>(scores), *const transitions =
+                                                   device.read<T>(transitions_->data);
+    const int32_t* const labels = device.read<int32_t>(labels_.classes());
+    const ChainScales scales = scales_there<T>(device, true, memory);
+    for_each_block(device, (trains() ? 2 : 1) * of.count, of.classes, of.classes,
                    ChainSums<T>{of, scales, x, transitions, labels, until, after, totals, losses});
     if (trains()) {
       const ChainShares<T> shares{
-          of, scales, x, transitions, labels, until, after, totals, side.overwrite<T>(gradient_)};
-      for_each(side, gradient_.count(), kPassGrain, shares);
-      double* const sums = side.overwrite<double>(sums_);
+          of, scales, x, transitions, labels, until, after, totals, device.overwrite<T>(gradient_)};
+      for_each(device, gradient_.count(), kPassGrain, shares);
+      double* const sums = device.overwrite<double>(sums_);
       const int64_t of_pairs = of.classes * of.classes, parts = pair_parts();
       double* const of_parts = parts > 1 ? after + steps() * stride() : sums;
-      for_each(side, parts * of_pairs, 1, PairShares<T>{shares, parts, of_parts});
+      for_each(device, parts * of_pairs, 1, PairShares<T>{shares, parts, of_parts});
       if (parts > 1)
-        for_each(side, of_pairs, kPassGrain, AddParts{parts, of_pairs, of_parts, sums});
+        for_each(device, of_pairs, kPassGrain, AddParts{parts, of_pairs, of_parts, sums});
       if (first_ != nullptr) {
-        channel_sums(side, {of.count, of.classes, 1}, kPassGrain, EndShares<T>{shares},
+        channel_sums(device, {of.count, of.classes, 1}, kPassGrain, EndShares<T>{shares},
                      StoreSums{sums + of_pairs, sums + of_pairs + of.classes});
       }
     }
-    if (path) write_paths_there<T>(side, of, scales, scores, until, totals, *path);
+    if (path) write_paths_there<T>(device, of, scales, scores, until, totals, *path);
     check_values<T>(values_, scores);
-    const double* const found = values_.host<double>();
+    const double* const found = values_.read<double>();
     return std::accumulate(found, found + of.count, 0.0);
   }
 
   template <class T>
-  static void add(const Side& side, Parameter* parameter, const double* sums, double scale) {
-    if (T* const gradient = gradient_of<T>(side, parameter))
-      for_each(side, parameter->shape().count(), kPassGrain, AddScaled<T>{scale, sums, gradient});
+  static void add(const ComputeDevice& device, Parameter* parameter, const double* sums,
+                  double scale) {
+    if (T* const gradient = gradient_of<T>(device, parameter))
+      for_each(device, parameter->shape().count(), kPassGrain, AddScaled<T>{scale, sums, gradient});
   }
 
   const std::optional<int> ignored_;

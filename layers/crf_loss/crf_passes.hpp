@@ -1,10 +1,10 @@
 // CRFLoss and CRFDecoder on a device: a block for each sequence and direction, whose threads share
-// the classes of a step. For sources that include kit/passes.hpp. The host has Chain.
+// the classes of a step. For sources that include layer_support/passes.hpp. The host has Chain.
 #pragma once
 
 #include <limits>
 
-#include "kit/blocks.hpp"
+#include "layer_support/blocks.hpp"
 #include "layers/crf_loss/chain.hpp"
 
 namespace crema {

@@ -2,23 +2,22 @@
 #include <algorithm>
 
 #include "core/dispatch.hpp"
-#include "core/gradient_paths.hpp"
-#include "core/moves_values.hpp"
-#include "kit/passes.hpp"
-#include "kit/rows.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/rows.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-class CropLayer : public TwoSidedLayer, public MovesValues, public GradientPaths {
+class CropLayer : public TwoSidedLayer {
  public:
   explicit CropLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         given_axis_(init.param.crop_param().axis()),
         given_(init.param.crop_param().offset().begin(), init.param.crop_param().offset().end()) {}
 
+  bool moves_values() const override { return true; }
   /// Not those of bottom 1.
   bool moves(int b, int) const override { return b == 0; }
 
@@ -89,7 +88,7 @@ class CropLayer : public TwoSidedLayer, public MovesValues, public GradientPaths
     rows_ = 1;
     for (size_t a = 0; a < last; ++a) rows_ *= to[a];
     starts_.reshape(Shape{rows_});
-    int64_t* const starts = starts_.host_overwrite<int64_t>();
+    int64_t* const starts = starts_.overwrite<int64_t>();
     std::vector<int64_t> place(last, 0);
     for (int64_t row = 0; row < rows_; ++row) {
       int64_t start = 0;
@@ -105,17 +104,20 @@ class CropLayer : public TwoSidedLayer, public MovesValues, public GradientPaths
   }
   size_t kept_bytes() const override { return starts_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    if (same_shape_) return copy(side, bottom[0]->data, top[0]->data);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    if (same_shape_) return copy(device, bottom[0]->data, top[0]->data);
     dispatch_any_float(top[0]->data.dtype(), [&]<class T>(T) {
-      gather_rows(side, rows(side), side.read<T>(bottom[0]->data), side.overwrite<T>(top[0]->data));
+      gather_rows(device, rows(device), device.read<T>(bottom[0]->data),
+                  device.overwrite<T>(top[0]->data));
     });
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    if (same_shape_) return copy(side, top[0]->diff, bottom[0]->diff);
-    fill_zero(side, bottom[0]->diff);
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
+    if (same_shape_) return copy(device, top[0]->diff, bottom[0]->diff);
+    fill_zero(device, bottom[0]->diff);
     dispatch_any_float(top[0]->diff.dtype(), [&]<class T>(T) {
-      scatter_rows(side, rows(side), side.read<T>(top[0]->diff), side.change<T>(bottom[0]->diff));
+      scatter_rows(device, rows(device), device.read<T>(top[0]->diff),
+                   device.change<T>(bottom[0]->diff));
     });
   }
 
@@ -141,7 +143,9 @@ class CropLayer : public TwoSidedLayer, public MovesValues, public GradientPaths
     }
     return extents;
   }
-  RowPlaces rows(const Side& side) const { return {side.read<int64_t>(starts_), rows_, width_, 1}; }
+  RowPlaces rows(const ComputeDevice& device) const {
+    return {device.read<int64_t>(starts_), rows_, width_, 1};
+  }
 
   int given_axis_;
   std::vector<int64_t> given_;    // offsets of the prototxt

@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "core/dispatch.hpp"
-#include "kit/blocks.hpp"
-#include "kit/passes.hpp"
-#include "kit/resize.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/blocks.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resize.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/ctc_loss/ctc_labels.hpp"
 #include "proto/layer.pb.h"
 
@@ -135,8 +135,8 @@ class CtcGreedyDecoderLayer : public TwoSidedLayer {
                         (i == 2 || shape[0] == shape_.steps);
       if (!fits)
         throw Error("'", bottom[i]->name, "' (", shape.str(), ") has to be ",
-                    i == 1 ? concat("(", shape_.steps, ", ", shape_.batch, "), indicators")
-                           : concat("(labels, ", shape_.batch, "), target sequences"),
+                    i == 1 ? text("(", shape_.steps, ", ", shape_.batch, "), indicators")
+                           : text("(labels, ", shape_.batch, "), target sequences"),
                     " for the scores '", bottom[0]->name, "' (", bottom[0]->shape().str(), ")");
     }
     scores_top_ = top.size() == 3 || (top.size() == 2 && !has_targets) ? 1 : 0;
@@ -157,23 +157,23 @@ class CtcGreedyDecoderLayer : public TwoSidedLayer {
            best_.bytes() + scores_.bytes() + (sequences_ ? sequences_->bytes() : 0);
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     sequences_->use_steps(shape_.steps);
     if (bottom.size() > 1) sequences_->read_indicators(bottom[1]->data);
     dispatch_float(dtype(), [&]<class T>(T) {
-      if (side.device() == nullptr) {
-        decode_all(bottom[0]->data.template host<T>(), top[0]->data.template host_overwrite<T>());
+      if (device.on_host()) {
+        decode_all(bottom[0]->data.template read<T>(), top[0]->data.template overwrite<T>());
       } else {
-        decode_there<T>(side, bottom[0]->data, top[0]->data);
+        decode_there<T>(device, bottom[0]->data, top[0]->data);
       }
       if (scores_top_ > 0) {
-        const double* const scores = scores_.host<double>();
-        T* const to = top[scores_top_]->data.template host_overwrite<T>();
+        const double* const scores = scores_.read<double>();
+        T* const to = top[scores_top_]->data.template overwrite<T>();
         for (int64_t n = 0; n < shape_.batch; ++n) to[n] = static_cast<T>(scores[n]);
       }
       if (accuracy_top_ == 0) return;
-      if (side.device() != nullptr) read_decoded(top[0]->data.template host<T>());
-      top[accuracy_top_]->data.template host_overwrite<T>()[0] =
+      if (!device.on_host()) read_decoded(top[0]->data.template read<T>());
+      top[accuracy_top_]->data.template overwrite<T>()[0] =
           static_cast<T>(accuracy(bottom[2]->data));
     });
   }
@@ -191,7 +191,7 @@ class CtcGreedyDecoderLayer : public TwoSidedLayer {
   template <class T>
   void decode_all(const T* x, T* y) {
     std::fill(y, y + shape_.steps * shape_.batch, T(-1));
-    double* const scores = scores_.host_overwrite<double>();
+    double* const scores = scores_.overwrite<double>();
     parallel_for(shape_.batch, 1, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         scores[n] = decode(x, n);
@@ -204,26 +204,26 @@ class CtcGreedyDecoderLayer : public TwoSidedLayer {
 
   /// The same on a device.
   template <class T>
-  void decode_there(const Side& side, const Tensor& scores, Tensor& sequences) {
+  void decode_there(const ComputeDevice& device, const Tensor& scores, Tensor& sequences) {
     constexpr int64_t kThreads = 256;
     resize<int32_t>(used_, shape_.batch);
-    int32_t* const used = used_.host_overwrite<int32_t>();
+    int32_t* const used = used_.overwrite<int32_t>();
     for (int64_t n = 0; n < shape_.batch; ++n) used[n] = static_cast<int32_t>(sequences_->steps(n));
     resize<int32_t>(best_, shape_.steps * shape_.batch);
-    const T* const x = side.read<T>(scores);
-    int32_t* const best = side.overwrite<int32_t>(best_);
-    for_each_block(side, best_.count(), shape_.classes, 0, BestClass<T>{shape_.classes, x, best});
+    const T* const x = device.read<T>(scores);
+    int32_t* const best = device.overwrite<int32_t>(best_);
+    for_each_block(device, best_.count(), shape_.classes, 0, BestClass<T>{shape_.classes, x, best});
     for_each_block(
-        side, shape_.batch, kThreads, kThreads,
-        MergeClasses<T>{shape_.steps, shape_.batch, shape_.classes,
-                        blank_class(blank(), shape_.classes),
-                        param().ctc_decoder_param().ctc_merge_repeated(), side.read<int32_t>(used_),
-                        best, x, side.overwrite<T>(sequences), side.overwrite<double>(scores_)});
-    const double* const found = scores_.host<double>();
+        device, shape_.batch, kThreads, kThreads,
+        MergeClasses<T>{
+            shape_.steps, shape_.batch, shape_.classes, blank_class(blank(), shape_.classes),
+            param().ctc_decoder_param().ctc_merge_repeated(), device.read<int32_t>(used_), best, x,
+            device.overwrite<T>(sequences), device.overwrite<double>(scores_)});
+    const double* const found = scores_.read<double>();
     for (int64_t n = 0; n < shape_.batch; ++n) {
       // Infinite scores may give NaN too.
       for (int64_t t = 0; std::isnan(found[n]) && t < sequences_->steps(n); ++t) {
-        if (best_.host<int32_t>()[t * shape_.batch + n] < 0) refuse(t, n);
+        if (best_.read<int32_t>()[t * shape_.batch + n] < 0) refuse(t, n);
       }
     }
   }

@@ -27,7 +27,7 @@ void CtcSequences::use_steps(int64_t steps) { std::fill(steps_.begin(), steps_.e
 void CtcSequences::read_indicators(const Tensor& indicators) {
   use_steps(shape_.steps);
   dispatch_float(indicators.dtype(), [&]<class T>(T) {
-    const T* values = indicators.host<T>();
+    const T* values = indicators.read<T>();
     for (int64_t t = 0; t < shape_.steps; ++t) {
       for (int64_t n = 0; n < shape_.batch; ++n) {
         const T value = values[t * shape_.batch + n];

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "core/dispatch.hpp"
-#include "kit/kept_gradient.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
-#include "kit/resize.hpp"
+#include "layer_support/kept_gradient.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resize.hpp"
 #include "layers/ctc_loss/ctc_alignment.hpp"
 #include "layers/ctc_loss/ctc_labels.hpp"
 #include "layers/ctc_loss/ctc_passes.hpp"
@@ -35,7 +35,7 @@ int blank_of(const LayerParameter& param) {
   return param.type() == "CTCLoss" ? -1 : 0;
 }
 
-class CtcLossLayer : public TwoSidedLayer, public MeanOver {
+class CtcLossLayer : public TwoSidedLayer {
  public:
   explicit CtcLossLayer(const LayerInit& init)
       : TwoSidedLayer(init), blank_(blank_of(init.param)), normalization_(init.param) {
@@ -44,7 +44,7 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 4}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }
-  std::optional<Units> mean_over(int top, int64_t) const override {
+  std::optional<MeanUnits> mean_over(int top, int64_t) const override {
     if (top != 0) return std::nullopt;
     return normalization_.units(shape_.batch, 1, counted_);
   }
@@ -87,27 +87,27 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
     return static_cast<size_t>(path_count()) * sizeof(double);
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     read(bottom);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = side.read<T>(bottom[0]->data);
-      T* gradient = trains() ? side.overwrite<T>(gradient_) : nullptr;
+      const T* x = device.read<T>(bottom[0]->data);
+      T* gradient = trains() ? device.overwrite<T>(gradient_) : nullptr;
       const AxisSplit split(bottom[0]->shape(), 2);
-      for_each_position(side, split, kGrain,
-                        SoftmaxForward<T>{split, x, gradient, side.overwrite<double>(log_sums_)});
-      if (side.device() == nullptr) {
+      for_each_position(device, split, kGrain,
+                        SoftmaxForward<T>{split, x, gradient, device.overwrite<double>(log_sums_)});
+      if (device.on_host()) {
         align_all(x, gradient);
       } else {
-        align_there(side, x, gradient);
+        align_there(device, x, gradient);
       }
-      const double* const log_probabilities = log_probabilities_.host<double>();
+      const double* const log_probabilities = log_probabilities_.read<double>();
       double sum = 0;
       counted_ = 0;
       for (int64_t n = 0; n < shape_.batch; ++n) {
         if (!uses(n)) continue;
         // On a device, that of scores that are no numbers is none.
         if (std::isnan(log_probabilities[n]))
-          check_scores(log_sums_.host<double>() + n, first_step(), used_steps(n), n);
+          check_scores(log_sums_.read<double>() + n, first_step(), used_steps(n), n);
         if (std::isinf(log_probabilities[n])) {
           warn(n);
           continue;
@@ -115,16 +115,16 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
         sum -= log_probabilities[n];
         ++counted_;
       }
-      top[0]->data.template host_overwrite<T>()[0] = static_cast<T>(sum / divisor());
+      top[0]->data.template overwrite<T>()[0] = static_cast<T>(sum / divisor());
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
-      write_diff<T>(side, weight / divisor(), gradient_, bottom[0]->diff);
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      write_diff<T>(device, weight / divisor(), gradient_, bottom[0]->diff);
     });
   }
 
@@ -146,20 +146,20 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
     const Shape& shape = labels.shape();
     if (bottom.size() == 2)
       return check(labels, shape.rank() >= 1 && shape[0] == shape_.batch,
-                   concat("(", shape_.batch, ", labels), a row for each sequence,"));
+                   text("(", shape_.batch, ", labels), a row for each sequence,"));
     check(labels, shape.rank() >= 2 && shape[1] == shape_.batch && shape.count(2) == 1,
-          concat("(labels, ", shape_.batch, "), a column for each sequence,"));
+          text("(labels, ", shape_.batch, "), a column for each sequence,"));
     const Shape& second = bottom[1]->shape();
     if (bottom.size() == 3) {
       return check(*bottom[1],
                    second.rank() >= 2 && second[0] == shape_.steps && second[1] == shape_.batch &&
                        second.count(2) == 1,
-                   concat("(", shape_.steps, ", ", shape_.batch,
-                          "), one indicator for each step and sequence,"));
+                   text("(", shape_.steps, ", ", shape_.batch,
+                        "), one indicator for each step and sequence,"));
     }
     for (const size_t i : {1, 2}) {
       check(*bottom[i], bottom[i]->count() == shape_.batch,
-            concat(shape_.batch, " lengths, one for each sequence,"));
+            text(shape_.batch, " lengths, one for each sequence,"));
     }
   }
 
@@ -200,9 +200,10 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
   }
 
   /// What CtcBatch has in the memory of a device: one tensor, which goes there in one piece.
-  CtcBatch batch_there(const Side& side) {
+  CtcBatch batch_there(const ComputeDevice& device) {
     const int64_t row = most_labels_, rows = shape_.batch;
-    int32_t* const used = overwrite_some<int32_t>(Side(), for_device_, rows * (2 + 2 * row));
+    int32_t* const used =
+        overwrite_some<int32_t>(ComputeDevice(), for_device_, rows * (2 + 2 * row));
     int32_t *const lengths = used + rows, *const labels = lengths + rows;
     for (int64_t n = 0; n < rows; ++n) {
       const auto label = sequences_->label(n);
@@ -216,7 +217,7 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
                std::pair(label[static_cast<size_t>(b)], b);
       });
     }
-    const int32_t* const there = side.read<int32_t>(for_device_);
+    const int32_t* const there = device.read<int32_t>(for_device_);
     return {shape_.steps,
             rows,
             shape_.classes,
@@ -231,15 +232,15 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
   }
 
   template <class T>
-  void align_there(const Side& side, const T* x, T* gradient) {
-    const CtcBatch of = batch_there(side);
-    const double* const log_sums = side.read<double>(log_sums_);
-    double* const log_probabilities = side.overwrite<double>(log_probabilities_);
-    double* const paths = pass_scratch<double>(side, path_count(), paths_);
-    for_each_block(side, (gradient ? 2 : 1) * shape_.batch, of.most_states(), 0,
+  void align_there(const ComputeDevice& device, const T* x, T* gradient) {
+    const CtcBatch of = batch_there(device);
+    const double* const log_sums = device.read<double>(log_sums_);
+    double* const log_probabilities = device.overwrite<double>(log_probabilities_);
+    double* const paths = pass_scratch<double>(device, path_count(), paths_);
+    for_each_block(device, (gradient ? 2 : 1) * shape_.batch, of.most_states(), 0,
                    CtcPaths<T>{of, x, log_sums, paths_rows(), paths, log_probabilities});
     if (!gradient) return;
-    for_each_block(side, shape_.steps * shape_.batch, kStepThreads, 0,
+    for_each_block(device, shape_.steps * shape_.batch, kStepThreads, 0,
                    CtcShares<T>{of, x, log_sums, paths, log_probabilities, gradient});
   }
 
@@ -248,8 +249,8 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
     const int32_t blank = blank_class(blank_, shape_.classes);
     const bool merges = param().ctc_loss_param().ctc_merge_repeated();
     alignments_.resize(static_cast<size_t>(omp_get_max_threads()));
-    const double* log_sums = log_sums_.host<double>();
-    double* const log_probabilities = log_probabilities_.host_overwrite<double>();
+    const double* log_sums = log_sums_.read<double>();
+    double* const log_probabilities = log_probabilities_.overwrite<double>();
     parallel_for(shape_.batch, 1, [&](int64_t begin, int64_t end) {
       CtcAlignment& alignment = alignments_[static_cast<size_t>(thread_number())];
       for (int64_t n = begin; n < end; ++n) {
@@ -287,9 +288,9 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
     warned_ = true;
     const auto count = static_cast<int64_t>(sequences_->label(n).size());
     context().log(Severity::warning,
-                  concat("layer '", name(), "': sequence ", n, " of the batch has ", used_steps(n),
-                         " steps, and no alignment of them gives its label of ", count,
-                         " classes; it adds nothing to the loss, and neither do others like it"));
+                  text("layer '", name(), "': sequence ", n, " of the batch has ", used_steps(n),
+                       " steps, and no alignment of them gives its label of ", count,
+                       " classes; it adds nothing to the loss, and neither do others like it"));
   }
 
   const int blank_;

@@ -1,11 +1,11 @@
 // CTCLoss on a device: a block for each sequence and direction, whose threads share the states of a
-// step, and a block for each step. For sources that include kit/passes.hpp. The host has
+// step, and a block for each step. For sources that include layer_support/passes.hpp. The host has
 // CtcAlignment.
 #pragma once
 
 #include <limits>
 
-#include "kit/blocks.hpp"
+#include "layer_support/blocks.hpp"
 
 namespace crema {
 

@@ -53,9 +53,9 @@ void check_settings(const LayerParameter& layer, const Context& context) {
        P::kOnBadRecordFieldNumber, P::kRootFolderFieldNumber, P::kClassNamesFieldNumber},
       "data_param");
   if (data.parser_threads() > 0 || data.cache() || data.precache()) {
-    context.log(Severity::info, concat("layer '", layer.name(),
-                                       "': parser_threads, cache and precache have no effect: "
-                                       "records are read where they lie in memory"));
+    context.log(Severity::info, text("layer '", layer.name(),
+                                     "': parser_threads, cache and precache have no effect: "
+                                     "records are read where they lie in memory"));
   }
 }
 
@@ -107,7 +107,7 @@ ClassNames DataLayer::look_up_classes() const {
   const DataParameter& data = param().data_param();
   const char* const kind = data.backend() == P::TAR ? "tar '" : "folder '";
   ClassNames classes{
-      .names = {}, .from = concat(kind, data.source(), "'"), .listed = !data.class_names().empty()};
+      .names = {}, .from = text(kind, data.source(), "'"), .listed = !data.class_names().empty()};
   if (classes.listed) classes.from = "class_names '" + data.class_names() + "'";
   if (std::vector<std::string> opened = class_names(); !opened.empty()) {
     classes.names = std::move(opened);

@@ -5,10 +5,10 @@
 #include "backend/relu.hpp"
 #include "core/dispatch.hpp"
 #include "core/strided.hpp"
-#include "kit/gemm.hpp"
-#include "kit/passes.hpp"
-#include "kit/resize.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/gemm.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resize.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/convolution/geometry.hpp"
 #include "layers/deformable_convolution/deformed_passes.hpp"
 #include "proto/layer.pb.h"
@@ -37,15 +37,15 @@ ConvolutionParameter translated(const DeformableConvolutionParameter& from) {
 
 /// `to` (count, columns, rows) = `from` (count, rows, columns).
 template <class T>
-void transpose_each(const Side& side, int64_t count, int64_t rows, int64_t columns, const T* from,
-                    T* to) {
+void transpose_each(const ComputeDevice& device, int64_t count, int64_t rows, int64_t columns,
+                    const T* from, T* to) {
   if (count * rows * columns == 0) return;
   StridedGather box;
   box.add(count, rows * columns);
   box.add(columns, 1);
   box.add(rows, columns);
   box.simplify();
-  gather(side, box, sizeof(T), reinterpret_cast<const std::byte*>(from),
+  gather(device, box, sizeof(T), reinterpret_cast<const std::byte*>(from),
          reinterpret_cast<std::byte*>(to));
 }
 
@@ -119,85 +119,85 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
     return bytes;
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = side.read<T>(bottom[0]->data);
-      const T* weights = turn_weights<T>(side);
-      T* y = side.overwrite<T>(top[0]->data);
-      T *columns = side.overwrite<T>(columns_), *sums = side.overwrite<T>(sums_);
+      const T* x = device.read<T>(bottom[0]->data);
+      const T* weights = turn_weights<T>(device);
+      T* y = device.overwrite<T>(top[0]->data);
+      T *columns = device.overwrite<T>(columns_), *sums = device.overwrite<T>(sums_);
       each_block([&](DeformedChunk block) {
-        T* maps = take_maps(side, block, x);
+        T* maps = take_maps(device, block, x);
         each_chunk(block, [&](const DeformedChunk& chunk) {
-          sample(side, pass<T>(side, bottom, chunk), maps, columns);
+          sample(device, pass<T>(device, bottom, chunk), maps, columns);
           each_group(chunk, [&](int64_t of_w, int64_t of_columns, int64_t of_sums) {
-            gemm<T>(side, false, true, shape_.group_outputs(), chunk.rows(), shape_.depth(),
+            gemm<T>(device, false, true, shape_.group_outputs(), chunk.rows(), shape_.depth(),
                     weights + of_w, columns + of_columns, T{0}, sums + of_sums);
           });
-          for_each(side, shape_.outputs * chunk.rows(), kPassGrain,
-                   WriteTop<T>{shape_, chunk, sums, read_parameter<T>(side, bias_), y});
+          for_each(device, shape_.outputs * chunk.rows(), kPassGrain,
+                   WriteTop<T>{shape_, chunk, sums, read_parameter<T>(device, bias_), y});
         });
       });
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     const bool finds_x = propagate[0], finds_offsets = propagate[1];
     const bool finds_mask = propagate.size() > 2 && propagate[2];
     const bool finds_points = finds_offsets || finds_mask;
     const bool finds_weights = weights_->needs_gradient;
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* dy = side.read<T>(top[0]->diff);
+      const T* dy = device.read<T>(top[0]->diff);
       if (bias_ != nullptr && bias_->needs_gradient) {
         const T beta = static_cast<T>(bias_->begin_gradient());
-        channel_sums(side, {geometry_.batch, shape_.outputs, shape_.positions()}, kElementGrain,
-                     ValueTerm<T>{dy}, AccumulateSum<T>{beta, side.change<T>(bias_->diff)});
+        channel_sums(device, {geometry_.batch, shape_.outputs, shape_.positions()}, kElementGrain,
+                     ValueTerm<T>{dy}, AccumulateSum<T>{beta, device.change<T>(bias_->diff)});
       }
       if (!finds_x && !finds_points && !finds_weights) return;
-      const T* weights = turn_weights<T>(side);
-      T* d_weights = finds_weights ? side.overwrite<T>(weights_gradient_) : nullptr;
-      const T* x = finds_points || finds_weights ? side.read<T>(bottom[0]->data) : nullptr;
-      T* dx = finds_x ? side.overwrite<T>(bottom[0]->diff) : nullptr;
-      T* d_offsets = finds_offsets ? side.overwrite<T>(bottom[1]->diff) : nullptr;
-      T* d_mask = finds_mask ? side.overwrite<T>(bottom[2]->diff) : nullptr;
-      T *columns = side.overwrite<T>(columns_), *sums = side.overwrite<T>(sums_);
+      const T* weights = turn_weights<T>(device);
+      T* d_weights = finds_weights ? device.overwrite<T>(weights_gradient_) : nullptr;
+      const T* x = finds_points || finds_weights ? device.read<T>(bottom[0]->data) : nullptr;
+      T* dx = finds_x ? device.overwrite<T>(bottom[0]->diff) : nullptr;
+      T* d_offsets = finds_offsets ? device.overwrite<T>(bottom[1]->diff) : nullptr;
+      T* d_mask = finds_mask ? device.overwrite<T>(bottom[2]->diff) : nullptr;
+      T *columns = device.overwrite<T>(columns_), *sums = device.overwrite<T>(sums_);
       T beta{0};
       each_block([&](DeformedChunk block) {
-        const T* maps = x != nullptr ? take_maps(side, block, x) : nullptr;
-        if (finds_x) fill_zero(side, maps_gradient_);
-        T* d_maps = finds_x ? side.change<T>(maps_gradient_) : nullptr;
+        const T* maps = x != nullptr ? take_maps(device, block, x) : nullptr;
+        if (finds_x) fill_zero(device, maps_gradient_);
+        T* d_maps = finds_x ? device.change<T>(maps_gradient_) : nullptr;
         each_chunk(block, [&](const DeformedChunk& chunk) {
-          const DeformedPass<T> of_chunk = pass<T>(side, bottom, chunk);
-          take_gradients(side, chunk, dy, sums);
+          const DeformedPass<T> of_chunk = pass<T>(device, bottom, chunk);
+          take_gradients(device, chunk, dy, sums);
           if (finds_weights) {
-            sample(side, of_chunk, maps, columns);
+            sample(device, of_chunk, maps, columns);
             each_group(chunk, [&](int64_t of_w, int64_t of_columns, int64_t of_sums) {
-              gemm<T>(side, false, false, shape_.group_outputs(), shape_.depth(), chunk.rows(),
+              gemm<T>(device, false, false, shape_.group_outputs(), shape_.depth(), chunk.rows(),
                       sums + of_sums, columns + of_columns, beta, d_weights + of_w);
             });
             beta = T{1};
           }
           if (!finds_x && !finds_points) return;
           each_group(chunk, [&](int64_t of_w, int64_t of_columns, int64_t of_sums) {
-            gemm<T>(side, true, false, chunk.rows(), shape_.depth(), shape_.group_outputs(),
+            gemm<T>(device, true, false, chunk.rows(), shape_.depth(), shape_.group_outputs(),
                     sums + of_sums, weights + of_w, T{0}, columns + of_columns);
           });
           if (finds_points) {
-            for_each_position(side, points_of(chunk), kPassGrain,
+            for_each_position(device, points_of(chunk), kPassGrain,
                               PointGradients<T>{of_chunk, maps, columns, d_offsets, d_mask});
           }
-          if (finds_x) spread(side, of_chunk, columns, d_maps);
+          if (finds_x) spread(device, of_chunk, columns, d_maps);
         });
-        if (finds_x) give_maps(side, block, d_maps, dx);
+        if (finds_x) give_maps(device, block, d_maps, dx);
       });
-      if (finds_weights) add_weights_gradient(side, beta == T{0}, d_weights);
+      if (finds_weights) add_weights_gradient(device, beta == T{0}, d_weights);
     });
   }
 
  protected:
   BackwardReads reference_backward_reads() const override {
     if (moves_points() || weights_->needs_gradient) return {true, false};
-    return {propagates(0) ? Which{1, 2} : Which(false), false};
+    return {propagates(0) ? IndexSet{1, 2} : IndexSet(false), false};
   }
 
  private:
@@ -272,70 +272,74 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
   }
 
   template <class T>
-  DeformedPass<T> pass(const Side& side, Blobs bottom, const DeformedChunk& chunk) const {
-    const T* mask = bottom.size() > 2 ? side.read<T>(bottom[2]->data) : nullptr;
-    return {{shape_, side.read<T>(bottom[1]->data), mask}, chunk, &deformable_kernels<T>()};
+  DeformedPass<T> pass(const ComputeDevice& device, Blobs bottom,
+                       const DeformedChunk& chunk) const {
+    const T* mask = bottom.size() > 2 ? device.read<T>(bottom[2]->data) : nullptr;
+    return {{shape_, device.read<T>(bottom[1]->data), mask}, chunk, &deformable_kernels<T>()};
   }
   /// The weights as (outputs, taps, channels of a group).
   template <class T>
-  const T* turn_weights(const Side& side) {
-    T* to = side.overwrite<T>(turned_weights_);
-    transpose_each(side, shape_.outputs, shape_.group_channels(), shape_.taps(),
-                   side.read<T>(weights_->data), to);
+  const T* turn_weights(const ComputeDevice& device) {
+    T* to = device.overwrite<T>(turned_weights_);
+    transpose_each(device, shape_.outputs, shape_.group_channels(), shape_.taps(),
+                   device.read<T>(weights_->data), to);
     return to;
   }
   /// The maps of the images of a block, channels-last.
   template <class T>
-  T* take_maps(const Side& side, const DeformedChunk& block, const T* x) {
+  T* take_maps(const ComputeDevice& device, const DeformedChunk& block, const T* x) {
     const int64_t each = shape_.channels * shape_.pixels();
-    T* to = side.overwrite<T>(maps_);
-    transpose_each(side, block.images, shape_.channels, shape_.pixels(), x + block.image * each,
+    T* to = device.overwrite<T>(maps_);
+    transpose_each(device, block.images, shape_.channels, shape_.pixels(), x + block.image * each,
                    to);
     return to;
   }
   template <class T>
-  static void sample(const Side& side, const DeformedPass<T>& pass, const T* maps, T* columns) {
+  static void sample(const ComputeDevice& device, const DeformedPass<T>& pass, const T* maps,
+                     T* columns) {
     AxisSplit split;
     split.outer = pass.chunk.rows() * pass.shape().taps();
     split.size = pass.shape().channels;
-    for_each_position(side, split, kPassGrain, SampleColumns<T>{pass, maps, columns});
+    for_each_position(device, split, kPassGrain, SampleColumns<T>{pass, maps, columns});
   }
   /// sums (outputs, rows) = the gradient of the top.
   template <class T>
-  void take_gradients(const Side& side, const DeformedChunk& chunk, const T* dy, T* sums) const {
+  void take_gradients(const ComputeDevice& device, const DeformedChunk& chunk, const T* dy,
+                      T* sums) const {
     StridedGather box;
     box.add(shape_.outputs, shape_.positions());
     box.add(chunk.images, shape_.outputs * shape_.positions());
     box.add(chunk.count, 1);
     box.offset = chunk.image * shape_.outputs * shape_.positions() + chunk.first;
     box.simplify();
-    gather(side, box, sizeof(T), reinterpret_cast<const std::byte*>(dy),
+    gather(device, box, sizeof(T), reinterpret_cast<const std::byte*>(dy),
            reinterpret_cast<std::byte*>(sums));
   }
   template <class T>
-  void spread(const Side& side, const DeformedPass<T>& pass, const T* columns, T* maps) const {
+  void spread(const ComputeDevice& device, const DeformedPass<T>& pass, const T* columns,
+              T* maps) const {
     // Threads of the host do not share lines of the cache; those of a device share none.
     constexpr int64_t kLine = 64 / sizeof(T);
-    const int64_t unit = side.device() != nullptr ? 1 : kLine;
+    const int64_t unit = !device.on_host() ? 1 : kLine;
     const SpreadColumns<T> body{pass, columns, maps, unit, parts_};
-    for_each(side, body.count(), 1, body);
+    for_each(device, body.count(), 1, body);
   }
   /// dx of the images of a block from the parts of its maps.
   template <class T>
-  void give_maps(const Side& side, const DeformedChunk& block, T* maps, T* dx) const {
+  void give_maps(const ComputeDevice& device, const DeformedChunk& block, T* maps, T* dx) const {
     const int64_t each = shape_.channels * shape_.pixels(), count = block.images * each;
-    if (parts_ > 1) for_each(side, count, kPassGrain, JoinParts<T>{count, parts_, maps});
-    transpose_each<T>(side, block.images, shape_.pixels(), shape_.channels, maps,
+    if (parts_ > 1) for_each(device, count, kPassGrain, JoinParts<T>{count, parts_, maps});
+    transpose_each<T>(device, block.images, shape_.pixels(), shape_.channels, maps,
                       dx + block.image * each);
   }
   /// Adds the gradient of the turned weights; none if there was no position (`empty`).
   template <class T>
-  void add_weights_gradient(const Side& side, bool empty, const T* turned) {
-    T* gradient = side.change<T>(weights_->gradient());
+  void add_weights_gradient(const ComputeDevice& device, bool empty, const T* turned) {
+    T* gradient = device.change<T>(weights_->gradient());
     if (empty) return;
-    T* added = side.overwrite<T>(turned_weights_);  // which nothing reads any more
-    transpose_each(side, shape_.outputs, shape_.taps(), shape_.group_channels(), turned, added);
-    for_each(side, weights_->shape().count(), kElementGrain, AddValues<T>{added, gradient});
+    T* added = device.overwrite<T>(turned_weights_);  // which nothing reads any more
+    transpose_each(device, shape_.outputs, shape_.taps(), shape_.group_channels(), turned, added);
+    for_each(device, weights_->shape().count(), kElementGrain, AddValues<T>{added, gradient});
   }
 
   ConvolutionGeometry geometry_;

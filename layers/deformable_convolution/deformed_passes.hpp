@@ -1,13 +1,14 @@
 // The passes of a deformable convolution over its columns: the values that its taps read, (groups,
 // rows, taps, channels of a group), a row for each position. Maps are channels-last, (images,
-// pixels, channels). Sources include kit/passes.hpp themselves, so that nvcc compiles them.
+// pixels, channels). Sources include layer_support/passes.hpp themselves, so that nvcc compiles
+// them.
 #pragma once
 
 #include <algorithm>
 #include <span>
 #include <vector>
 
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/deformable_convolution/deformable_kernels.hpp"
 #include "layers/deformable_convolution/deformed_points.hpp"
 

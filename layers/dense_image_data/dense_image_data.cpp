@@ -101,7 +101,7 @@ class DenseImageDataLayer final : public DatumLayer {
     if (top.size() < 2) return;
     dispatch_float(top[1]->data.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      T* const out = top[1]->data.host_overwrite<T>();  // (N, 1, H, W)
+      T* const out = top[1]->data.overwrite<T>();  // (N, 1, H, W)
       const uint8_t* const in = batch.label_maps.data();
       parallel_for(top[1]->count(), kElementGrain, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) out[i] = static_cast<T>(in[i]);

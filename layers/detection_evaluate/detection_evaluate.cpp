@@ -12,9 +12,9 @@
 #include "core/counts_images.hpp"
 #include "core/dispatch.hpp"
 #include "data/original_boxes.hpp"
-#include "kit/boxes.hpp"
-#include "kit/detection_rows.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/boxes.hpp"
+#include "layer_support/detection_rows.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -44,6 +44,8 @@ int64_t background_of(const DetectionEvaluateParameter& param) {
 /// It carries the place of the next batch among the images of name_size_file.
 class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState, public CountsImages {
  public:
+  const CarriesState* carries_state() const override { return this; }
+  CountsImages* counts_images() override { return this; }
   explicit DetectionEvaluateLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         classes_(settings().num_classes()),
@@ -94,7 +96,7 @@ class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState, public
   std::vector<Tensor> carried() const override {
     if (first_image_ == 0) return {};
     Tensor state(Shape{1}, DType::f64);
-    *state.host_overwrite<double>() = static_cast<double>(first_image_);
+    *state.overwrite<double>() = static_cast<double>(first_image_);
     return {state};
   }
   void carry(const std::vector<Tensor>& state) override {
@@ -103,7 +105,7 @@ class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState, public
       if (state.size() != 1 || state[0].count() != 1)
         throw Error("a state of shape ", state[0].shape().str(),
                     " is not the place of a batch in name_size_file, one number");
-      first = *state[0].to(DType::f64, Format::contiguous).host<double>();
+      first = *state[0].to(DType::f64, Format::contiguous).read<double>();
       if (!(first >= 0 && first < 1e15) || std::floor(first) != first)
         throw Error("the state has ", first, " for the place of a batch in name_size_file");
     }
@@ -115,7 +117,7 @@ class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState, public
   }
 
   /// On the host, whatever the device.
-  void run_forward(const Side&, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice&, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       images_ = 0;
       read<T>(*bottom[0], kDetectionRow, detections_);
@@ -123,7 +125,7 @@ class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState, public
       if (in_pixels()) to_pixels();
       shape_.set(2, labels() + static_cast<int64_t>(detections_.size()));
       top[0]->reshape(shape_);
-      write(top[0]->data.template host_overwrite<T>());
+      write(top[0]->data.template overwrite<T>());
     });
   }
 
@@ -140,7 +142,7 @@ class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState, public
   template <class T>
   void read(const Blob& blob, int64_t width, BoxList& list) {
     list.clear();
-    const T* row = blob.data.template host<T>();
+    const T* row = blob.data.template read<T>();
     const int64_t rows = blob.count() / width;
     for (int64_t r = 0; r < rows; ++r, row += width) {
       const auto value = [&](int64_t k) { return static_cast<double>(row[k]); };

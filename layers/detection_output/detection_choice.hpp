@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "kit/boxes.hpp"
-#include "kit/detection_rows.hpp"
-#include "kit/suppression.hpp"
+#include "layer_support/boxes.hpp"
+#include "layer_support/detection_rows.hpp"
+#include "layer_support/suppression.hpp"
 #include "layers/detection_output/scan_kernels.hpp"
 
 namespace crema {

@@ -115,7 +115,7 @@ bool DetectionFiles::end_image() {
 std::vector<Tensor> DetectionFiles::carried() const {
   if (image_ == 0) return {};
   Tensor state(Shape{1 + static_cast<int64_t>(lines_.size()), kValues}, DType::f64);
-  double* to = state.host_overwrite<double>();
+  double* to = state.overwrite<double>();
   to = std::fill_n(to, kValues, static_cast<double>(image_));
   for (const Line& line : lines_) {
     const double values[kValues] = {static_cast<double>(line.image),
@@ -141,7 +141,7 @@ void DetectionFiles::carry(const std::vector<Tensor>& state) {
     throw Error("a state of shape ", shape.str(), " holds no detections of a test set (1 + D, ",
                 kValues, ")");
   const Tensor values = state[0].to(DType::f64, crema::Format::contiguous);
-  const double* from = values.host<double>();
+  const double* from = values.read<double>();
   const auto whole = [](double value, double end) {
     if (!(value >= 0 && value < end && std::floor(value) == value))
       throw Error("the state of the detections of a test set has ", value,
@@ -165,16 +165,16 @@ std::string DetectionFiles::line(const Line& line, bool with_label) const {
   char score[32];
   std::snprintf(score, sizeof(score), "%g", line.score);
   const auto left = static_cast<int64_t>(line.xmin), top = static_cast<int64_t>(line.ymin);
-  return concat(sizes_[static_cast<size_t>(line.image)].name, " ",
-                with_label ? concat(line.label, " ") : "", score, " ", left, " ", top, " ",
-                left + static_cast<int64_t>(line.width), " ",
-                top + static_cast<int64_t>(line.height), "\n");
+  return text(sizes_[static_cast<size_t>(line.image)].name, " ",
+              with_label ? text(line.label, " ") : "", score, " ", left, " ", top, " ",
+              left + static_cast<int64_t>(line.width), " ", top + static_cast<int64_t>(line.height),
+              "\n");
 }
 
 std::string DetectionFiles::json(const Line& line) const {
   // In the digits that f32 needs.
   const auto number = [](double value) { return json_number(static_cast<float>(value)); };
-  return concat(
+  return text(
       "{\"image_id\": ", number_or_string(sizes_[static_cast<size_t>(line.image)].name),
       ", \"category_id\": ", number_or_string(names_->name(static_cast<int32_t>(line.label))),
       ", \"bbox\": [", number(line.xmin), ", ", number(line.ymin), ", ", number(line.width), ", ",
@@ -209,15 +209,15 @@ void DetectionFiles::write(const std::vector<Line>& lines) const {
     }
     return;
   }
-  std::string text;
+  std::string content;
   if (format_ == Format::coco) {
-    text = "[";
-    for (const Line& one : lines) text += concat(text.size() > 1 ? ",\n" : "\n", json(one));
-    text += "\n]\n";
+    content = "[";
+    for (const Line& one : lines) content += text(content.size() > 1 ? ",\n" : "\n", json(one));
+    content += "\n]\n";
   } else {
-    for (const Line& one : lines) text += line(one, true);
+    for (const Line& one : lines) content += line(one, true);
   }
-  write_file(path_of_set(), text);
+  write_file(path_of_set(), content);
 }
 
 }  // namespace crema

@@ -7,7 +7,7 @@
 #include "core/carried_state.hpp"
 #include "core/checked.hpp"
 #include "core/dispatch.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/detection_output/detection_choice.hpp"
 #include "layers/detection_output/detection_files.hpp"
 #include "proto/layer.pb.h"
@@ -47,6 +47,7 @@ DetectionSettings settings_of(const DetectionOutputParameter& param) {
 /// It carries the files that it has not written yet.
 class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
  public:
+  const CarriesState* carries_state() const override { return this; }
   explicit DetectionOutputLayer(const LayerInit& init)
       : TwoSidedLayer(init), settings_(settings_of(init.param.detection_output_param())) {
     const DetectionOutputParameter& settings = init.param.detection_output_param();
@@ -54,16 +55,15 @@ class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
     if (!save.output_directory().empty()) {
       files_.emplace(save, settings_.classes, settings_.background);
     } else if (save.has_output_format() || save.has_name_size_file()) {
-      context().log(Severity::warning,
-                    concat("layer '", name(),
-                           "': save_output_param writes nothing, since it has no "
-                           "output_directory"));
+      context().log(Severity::warning, text("layer '", name(),
+                                            "': save_output_param writes nothing, since it has no "
+                                            "output_directory"));
     }
     if (settings.visualize())
       context().log(Severity::warning,
-                    concat("layer '", name(),
-                           "': visualize is left out, since Crema opens no window; "
-                           "save_output_param writes the boxes to files"));
+                    text("layer '", name(),
+                         "': visualize is left out, since Crema opens no window; "
+                         "save_output_param writes the boxes to files"));
   }
 
   /// The fourth one, the images, is what the fork shows in a window.
@@ -127,13 +127,13 @@ class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
   }
   std::string unfinished() const override {
     if (!files_ || files_->images_so_far() == 0) return {};
-    return concat("the detections of ", files_->images_so_far(), " images are not written to ",
-                  files_->folder(), ": a test set has ", files_->images(),
-                  " (num_test_image); run as many batches as it takes");
+    return text("the detections of ", files_->images_so_far(), " images are not written to ",
+                files_->folder(), ": a test set has ", files_->images(),
+                " (num_test_image); run as many batches as it takes");
   }
 
   /// On the host, whatever the device: the numbers of candidates decide what runs next.
-  void run_forward(const Side&, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice&, Blobs bottom, Blobs top) override {
     if (dtype() == DType::f64) {
       forward(double_, bottom, *top[0]);
     } else {
@@ -147,9 +147,9 @@ class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
     if (!choice) choice.emplace(settings_);
     choice->run({.images = images_,
                  .priors = priors_,
-                 .locations = bottom[0]->data.template host<T>(),
-                 .confidences = bottom[1]->data.template host<T>(),
-                 .boxes = bottom[2]->data.template host<T>(),
+                 .locations = bottom[0]->data.template read<T>(),
+                 .confidences = bottom[1]->data.template read<T>(),
+                 .boxes = bottom[2]->data.template read<T>(),
                  .own_priors = bottom[2]->shape()[0] > 1});
     write_detections<T>(top, shape_, images_, settings_.classes, choice->count(),
                         [&](int64_t image, int64_t label) { return choice->of(image, label); });
@@ -173,8 +173,8 @@ class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
       try {
         if (files_->end_image())
           context().log(Severity::info,
-                        concat("layer '", name(), "': the detections of ", files_->images(),
-                               " images are in ", files_->folder()));
+                        text("layer '", name(), "': the detections of ", files_->images(),
+                             " images are in ", files_->folder()));
       } catch (const Error&) {
         failed = std::current_exception();
       }

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "core/dispatch.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -132,38 +132,39 @@ class DiceLossLayer : public TwoSidedLayer {
     return {4 * n, 2 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const Overlap<T> overlap{squared_, side.read<T>(bottom[0]->data),
-                               side.read<T>(bottom[1]->data)};
-      double* const sums = side.overwrite<double>(sums_);
+      const Overlap<T> overlap{squared_, device.read<T>(bottom[0]->data),
+                               device.read<T>(bottom[1]->data)};
+      double* const sums = device.overwrite<double>(sums_);
       if (groups_ == 1) {
-        sum(side, view_.inner, kElementGrain, Products<T>{overlap}, 1, sums);
-        sum(side, view_.inner, kElementGrain, Areas<T>{overlap}, 1, sums + 1);
+        sum(device, view_.inner, kElementGrain, Products<T>{overlap}, 1, sums);
+        sum(device, view_.inner, kElementGrain, Areas<T>{overlap}, 1, sums + 1);
       } else {
-        channel_sums(side, view_, kPassGrain, overlap, StorePair{sums});
+        channel_sums(device, view_, kPassGrain, overlap, StorePair{sums});
       }
-      sum(side, groups_, kElementGrain, GroupLoss{smooth_, sums}, 1 / divisor(),
-          side.overwrite<T>(top[0]->data));
+      sum(device, groups_, kElementGrain, GroupLoss{smooth_, sums}, 1 / divisor(),
+          device.overwrite<T>(top[0]->data));
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
-      for_each(side, view_.count(), kElementGrain,
-               DiceGradient<T>{{smooth_, side.read<double>(sums_)},
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      for_each(device, view_.count(), kElementGrain,
+               DiceGradient<T>{{smooth_, device.read<double>(sums_)},
                                view_.inner,
                                weight / divisor(),
-                               squared_ ? side.read<T>(bottom[0]->data) : nullptr,
-                               side.read<T>(bottom[1]->data),
-                               side.overwrite<T>(bottom[0]->diff)});
+                               squared_ ? device.read<T>(bottom[0]->data) : nullptr,
+                               device.read<T>(bottom[1]->data),
+                               device.overwrite<T>(bottom[0]->diff)});
     });
   }
 
  protected:
   BackwardReads reference_backward_reads() const override {
-    return {squared_ ? Which{0, 1} : Which{1}, false};
+    return {squared_ ? IndexSet{0, 1} : IndexSet{1}, false};
   }
 
  private:

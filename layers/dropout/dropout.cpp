@@ -9,9 +9,9 @@
 #include "core/philox.hpp"
 #include "core/transpose.hpp"
 #include "crema/random.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -164,15 +164,16 @@ class DropoutLayer : public TwoSidedLayer {
     return same_format_options(bottom, top, dtype(), true);
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     // One Philox block makes the key of all others.
     Random random(seed_.value_or(run().seed), stream_ + run().pass, run().iteration);
     math_.key0 = random.next_u32();
     math_.key1 = random.next_u32();
-    apply(side, bottom[0]->data, top[0]->data);
+    apply(device, bottom[0]->data, top[0]->data);
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    apply(side, top[0]->diff, bottom[0]->diff);
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
+    apply(device, top[0]->diff, bottom[0]->diff);
   }
 
  protected:
@@ -186,22 +187,22 @@ class DropoutLayer : public TwoSidedLayer {
   bool drops() const { return math_.threshold > 0 || math_.scale != 1; }
 
   /// With the mask of the last forward pass.
-  void apply(const Side& side, const Tensor& from, Tensor& to) const {
-    if (!drops()) return copy(side, from, to);
+  void apply(const ComputeDevice& device, const Tensor& from, Tensor& to) const {
+    if (!drops()) return copy(device, from, to);
     if (to.count() == 0) return;
     dispatch_float(dtype(), [&]<class T>(T) {
       const ElementOrder order(to.shape(), to.format()), logical(to.shape(), Format::contiguous);
       const bool in_order = order.same_as(logical);
       const int64_t count = to.count(), group = in_order ? 8 : 1;
-      if (side.device() == nullptr) {
-        const T* x = from.host<T>();
-        T* y = to.host_overwrite<T>();
+      if (device.on_host()) {
+        const T* x = from.read<T>();
+        T* y = to.overwrite<T>();
         return in_order ? drop_in_order(math_, count, x, y)
                         : drop_by_channels(math_, order, to.shape().dim_or_1(0), x, y);
       }
-      for_each(
-          side, (count + group - 1) / group, kElementGrain,
-          Drop<T>{math_, order, logical, group, count, side.read<T>(from), side.overwrite<T>(to)});
+      for_each(device, (count + group - 1) / group, kElementGrain,
+               Drop<T>{math_, order, logical, group, count, device.read<T>(from),
+                       device.overwrite<T>(to)});
     });
   }
 

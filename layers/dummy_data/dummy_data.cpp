@@ -45,7 +45,7 @@ class DummyDataLayer : public Layer {
     }
     for (size_t i = 0; i < top.size(); ++i) {
       shapes_.push_back(sizes ? sizes_of_top(i) : shape_of_top(i));
-      streams_.push_back(stream_id(concat(name(), " top ", i)));
+      streams_.push_back(stream_id(text(name(), " top ", i)));
     }
     constants_.resize(top.size());
   }

@@ -1,8 +1,8 @@
 // Eltwise: sum, product or maximum of bottoms of one shape, element by element. See README.md.
 #include "core/dispatch.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/eltwise/eltwise_kernels.hpp"
 #include "proto/layer.pb.h"
 
@@ -104,7 +104,7 @@ class EltwiseLayer : public TwoSidedLayer {
   }
   std::string device_refusal(Blobs bottom) const override {
     if (bottom.size() <= size_t{kMaximumOnDevice}) return {};
-    return concat("it takes at most ", kMaximumOnDevice, " bottoms, not ", bottom.size());
+    return text("it takes at most ", kMaximumOnDevice, " bottoms, not ", bottom.size());
   }
   void prepare_reference(Blobs, Blobs top) override {
     if (operation_ != EltwiseOperation::maximum || !trains()) return;
@@ -113,29 +113,29 @@ class EltwiseLayer : public TwoSidedLayer {
   }
   size_t kept_bytes() const override { return maximum_of_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     const bool marks = operation_ == EltwiseOperation::maximum && trains();
     dispatch_float(dtype(), [&]<class T>(T) {
-      for (size_t k = 0; k < bottom.size(); ++k) inputs_[k] = side.read<T>(bottom[k]->data);
-      run<T>(side, top[0]->data.storage(),
-             EltwiseForward{slope(), side.overwrite<T>(top[0]->data),
-                            marks ? side.overwrite<uint8_t>(maximum_of_) : nullptr});
+      for (size_t k = 0; k < bottom.size(); ++k) inputs_[k] = device.read<T>(bottom[k]->data);
+      run<T>(device, top[0]->data.storage(),
+             EltwiseForward{slope(), device.overwrite<T>(top[0]->data),
+                            marks ? device.overwrite<uint8_t>(maximum_of_) : nullptr});
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     const bool marks = operation_ == EltwiseOperation::maximum;
     const BackwardReads reads = reference_backward_reads();
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* dy = side.read<T>(top[0]->diff);
+      const T* dy = device.read<T>(top[0]->diff);
       for (size_t k = 0; k < bottom.size(); ++k) {
-        inputs_[k] = reads.bottom_data[k] ? side.read<T>(bottom[k]->data) : nullptr;
-        outputs_[k] = propagate[k] ? side.overwrite<T>(bottom[k]->diff) : nullptr;
+        inputs_[k] = reads.bottom_data[k] ? device.read<T>(bottom[k]->data) : nullptr;
+        outputs_[k] = propagate[k] ? device.overwrite<T>(bottom[k]->diff) : nullptr;
       }
-      run<T>(side, top[0]->diff.storage(),
-             EltwiseBackward{slope(), dy, reads.top_data ? side.read<T>(top[0]->data) : nullptr,
-                             marks ? side.read<uint8_t>(maximum_of_) : nullptr});
+      run<T>(device, top[0]->diff.storage(),
+             EltwiseBackward{slope(), dy, reads.top_data ? device.read<T>(top[0]->data) : nullptr,
+                             marks ? device.read<uint8_t>(maximum_of_) : nullptr});
     });
   }
 
@@ -143,9 +143,9 @@ class EltwiseLayer : public TwoSidedLayer {
   BackwardReads reference_backward_reads() const override {
     if (operation_ != EltwiseOperation::product) return {false, relu_slope_of(tail()).has_value()};
     // A gradient reads its own factor, by which it divides the product, or else all the others.
-    Which factors = true;
+    IndexSet factors = true;
     if (inputs_.size() == 2 && propagates(0) != propagates(1)) {
-      factors = propagates(0) != stable_product_ ? Which{0} : Which{1};
+      factors = propagates(0) != stable_product_ ? IndexSet{0} : IndexSet{1};
     }
     return {factors, !stable_product_};
   }
@@ -155,10 +155,10 @@ class EltwiseLayer : public TwoSidedLayer {
   float slope() const { return relu_slope_of(tail()).value_or(1); }
 
   template <class T, class W>
-  void run(const Side& side, int64_t count, const W& w) const {
+  void run(const ComputeDevice& device, int64_t count, const W& w) const {
     const EltwiseOperands in{inputs_.data(), outputs_.data(), coefficients_.data(),
                              static_cast<int>(inputs_.size())};
-    if (std::is_same_v<T, float> && side.device() == nullptr) {
+    if (std::is_same_v<T, float> && device.on_host()) {
       return parallel_for(count, kElementGrain, [&](int64_t begin, int64_t end) {
         eltwise_elements(operation_, in, w, begin, end);
       });
@@ -166,10 +166,11 @@ class EltwiseLayer : public TwoSidedLayer {
     with_operation(operation_, [&](auto of) {
       using Of = decltype(of);
       using Few = FewOperands<kMaximumOnDevice>;
-      if (side.device() == nullptr) {
-        return for_each(side, count, kElementGrain, EachElement<T, Of, EltwiseOperands, W>{in, w});
+      if (device.on_host()) {
+        return for_each(device, count, kElementGrain,
+                        EachElement<T, Of, EltwiseOperands, W>{in, w});
       }
-      for_each(side, count, kElementGrain, EachElement<T, Of, Few, W>{Few(in), w});
+      for_each(device, count, kElementGrain, EachElement<T, Of, Few, W>{Few(in), w});
     });
   }
 

@@ -1,9 +1,9 @@
 // Embed: a learned vector for each index. See README.md.
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
-#include "kit/rows.hpp"
-#include "kit/sums.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/rows.hpp"
+#include "layer_support/sums.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -48,24 +48,25 @@ class EmbedLayer : public TwoSidedLayer {
   }
   size_t kept_bytes() const override { return indices_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     indices_.read(*bottom[0], rows_, "raise input_dim or fix the indices");
     dispatch_float(dtype(), [&]<class T>(T) {
-      T* const y = side.overwrite<T>(top[0]->data);
-      gather_rows(side, {indices_.indices(side), indices_.count(), width_, width_},
-                  side.read<T>(weights_->data), y);
+      T* const y = device.overwrite<T>(top[0]->data);
+      gather_rows(device, {indices_.indices(device), indices_.count(), width_, width_},
+                  device.read<T>(weights_->data), y);
       if (!bias_) return;
-      for_each(side, vectors(), kElementGrain, AddBias<T>{side.read<T>(bias_->data), y});
+      for_each(device, vectors(), kElementGrain, AddBias<T>{device.read<T>(bias_->data), y});
     });
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* const dy = side.read<T>(top[0]->diff);
-      if (T* const gradient = gradient_of<T>(side, weights_)) {
-        sum_rows(side, indices_.groups(side), width_, true, dy, gradient);
+      const T* const dy = device.read<T>(top[0]->diff);
+      if (T* const gradient = gradient_of<T>(device, weights_)) {
+        sum_rows(device, indices_.groups(device), width_, true, dy, gradient);
       }
-      if (T* const gradient = gradient_of<T>(side, bias_)) {
-        channel_sums(side, vectors(), kPassGrain, ValueTerm<T>{dy}, AddToGradient<T>{gradient});
+      if (T* const gradient = gradient_of<T>(device, bias_)) {
+        channel_sums(device, vectors(), kPassGrain, ValueTerm<T>{dy}, AddToGradient<T>{gradient});
       }
     });
   }

@@ -1,7 +1,7 @@
 // EuclideanLoss: half the mean over the batch of squared distances. See README.md.
 #include "core/dispatch.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
 
 namespace crema {
 namespace {
@@ -42,23 +42,23 @@ class EuclideanLossLayer : public TwoSidedLayer {
     return {3 * n, 2 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum(side, bottom[0]->count(), kElementGrain,
-          SquaredDistance<T>{side.read<T>(bottom[0]->data), side.read<T>(bottom[1]->data)},
-          0.5 / static_cast<double>(items_), side.overwrite<T>(top[0]->data));
+      sum(device, bottom[0]->count(), kElementGrain,
+          SquaredDistance<T>{device.read<T>(bottom[0]->data), device.read<T>(bottom[1]->data)},
+          0.5 / static_cast<double>(items_), device.overwrite<T>(top[0]->data));
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *a = side.read<T>(bottom[0]->data), *b = side.read<T>(bottom[1]->data);
-      const T scale = top[0]->diff.template host<T>()[0] / static_cast<T>(items_);
+      const T *a = device.read<T>(bottom[0]->data), *b = device.read<T>(bottom[1]->data);
+      const T scale = top[0]->diff.template read<T>()[0] / static_cast<T>(items_);
       for (size_t k = 0; k < 2; ++k) {
         if (!propagate[k]) continue;
-        T* dx = side.overwrite<T>(bottom[k]->diff);
-        for_each(side, bottom[0]->count(), kElementGrain,
+        T* dx = device.overwrite<T>(bottom[k]->diff);
+        for_each(device, bottom[0]->count(), kElementGrain,
                  DistanceGradient<T>{k == 0 ? scale : -scale, a, b, dx});
       }
     });

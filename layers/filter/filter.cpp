@@ -1,20 +1,20 @@
 // Filter: keeps the items of a batch that the last bottom selects. See README.md.
 #include "core/dispatch.hpp"
-#include "core/moves_values.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/rows.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/rows.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-class FilterLayer : public TwoSidedLayer, public MovesValues {
+class FilterLayer : public TwoSidedLayer {
  public:
   explicit FilterLayer(const LayerInit& init)
       : TwoSidedLayer(init), selector_(init.param.bottom_size() - 1) {}
 
+  bool moves_values() const override { return true; }
   bool moves(int b, int t) const override { return b == t; }
 
   Arity arity() const override {
@@ -53,26 +53,26 @@ class FilterLayer : public TwoSidedLayer, public MovesValues {
   }
   size_t kept_bytes() const override { return chosen_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     choose(*bottom.back());
     for (size_t i = 0; i < top.size(); ++i) {
       Shape shape = bottom[i]->shape();
       shape.set(0, chosen_.count());
       top[i]->reshape(shape);
       dispatch_any_float(top[i]->data.dtype(), [&]<class T>(T) {
-        gather_rows(side, rows(side, *bottom[i]), side.read<T>(bottom[i]->data),
-                    side.overwrite<T>(top[i]->data));
+        gather_rows(device, rows(device, *bottom[i]), device.read<T>(bottom[i]->data),
+                    device.overwrite<T>(top[i]->data));
       });
     }
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     for (size_t i = 0; i < top.size(); ++i) {
       if (!propagate[i]) continue;
-      fill_zero(side, bottom[i]->diff);
+      fill_zero(device, bottom[i]->diff);
       dispatch_any_float(top[i]->diff.dtype(), [&]<class T>(T) {
-        scatter_rows(side, rows(side, *bottom[i]), side.read<T>(top[i]->diff),
-                     side.change<T>(bottom[i]->diff));
+        scatter_rows(device, rows(device, *bottom[i]), device.read<T>(top[i]->diff),
+                     device.change<T>(bottom[i]->diff));
       });
     }
   }
@@ -85,10 +85,10 @@ class FilterLayer : public TwoSidedLayer, public MovesValues {
   void choose(const Blob& selector) {
     const int64_t items = selector.count();
     chosen_.reshape(Shape{items});
-    int64_t* const chosen = chosen_.host_overwrite<int64_t>();
+    int64_t* const chosen = chosen_.overwrite<int64_t>();
     int64_t count = 0;
     dispatch_float(selector.data.dtype(), [&]<class T>(T) {
-      const T* const values = selector.data.host<T>();
+      const T* const values = selector.data.read<T>();
       for (int64_t i = 0; i < items; ++i) {
         if (values[i] != values[i])
           throw Error("selector '", selector.name, "' is NaN for item ", i,
@@ -100,9 +100,9 @@ class FilterLayer : public TwoSidedLayer, public MovesValues {
     chosen_.reshape(Shape{count});
   }
   /// The items of a bottom.
-  RowPlaces rows(const Side& side, const Blob& blob) const {
+  RowPlaces rows(const ComputeDevice& device, const Blob& blob) const {
     const int64_t width = item_width(blob);
-    return {side.read<int64_t>(chosen_), chosen_.count(), width, width};
+    return {device.read<int64_t>(chosen_), chosen_.count(), width, width};
   }
 
   int selector_;  // its index among the bottoms

@@ -1,5 +1,5 @@
 // Flatten: joins neighbouring axes into one. See README.md.
-#include "kit/reshaping.hpp"
+#include "layer_support/reshaping.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

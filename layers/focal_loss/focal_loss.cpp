@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "core/dispatch.hpp"
-#include "kit/class_weights.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/class_weights.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/focal_loss/focal_passes.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 #include "proto/layer.pb.h"
@@ -28,8 +28,8 @@ class FocalLossLayer : public LabelLoss {
       throw Error("type LINEAR is not there; forks give it different formulas. Use ORIGIN");
     if (settings.beta() != FocalLossParameter().beta()) {
       init.context.log(Severity::warning,
-                       concat("layer '", init.param.name(), "': beta ", settings.beta(),
-                              " has no effect: it belongs to type LINEAR"));
+                       text("layer '", init.param.name(), "': beta ", settings.beta(),
+                            " has no effect: it belongs to type LINEAR"));
     }
     focus_ = {static_cast<double>(settings.alpha()), static_cast<double>(settings.gamma())};
     if (!(focus_.alpha > 0 && std::isfinite(focus_.alpha)))
@@ -79,51 +79,52 @@ class FocalLossLayer : public LabelLoss {
     return {(sigmoid_ ? 12 : 4) * n, (sigmoid_ ? 14 : 2) * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     if (given_) {
       check_probabilities(scores(), bottom[1]->data, !sigmoid_);
     } else {
-      read_labels(side, bottom, background_);
-      if (weights_.by_frequency()) weights_.count(labels(Side()), scores().positions());
+      read_labels(device, bottom, background_);
+      if (weights_.by_frequency()) weights_.count(labels(ComputeDevice()), scores().positions());
     }
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = side.read<T>(bottom[0]->data);
-      T* const loss = side.overwrite<T>(top[0]->data);
+      const T* x = device.read<T>(bottom[0]->data);
+      T* const loss = device.overwrite<T>(top[0]->data);
       if (sigmoid_) {
-        sum(side, bottom[0]->count(), kGrain, sigmoid_loss<T>(side, bottom), 1 / loss_divisor(),
+        sum(device, bottom[0]->count(), kGrain, sigmoid_loss<T>(device, bottom), 1 / loss_divisor(),
             loss);
         if (top.size() > 1)
-          for_each(side, bottom[0]->count(), kPassGrain,
-                   Probabilities<T>{x, side.overwrite<T>(top[1]->data)});
+          for_each(device, bottom[0]->count(), kPassGrain,
+                   Probabilities<T>{x, device.overwrite<T>(top[1]->data)});
         return;
       }
-      for_each_position(side, scores(), kGrain,
-                        SoftmaxForward<T>{scores(), x, side.overwrite<T>(probability_),
-                                          side.overwrite<double>(log_sum_)});
-      sum(side, scores().positions(), kGrain, softmax_loss<T>(side, bottom), 1 / loss_divisor(),
+      for_each_position(device, scores(), kGrain,
+                        SoftmaxForward<T>{scores(), x, device.overwrite<T>(probability_),
+                                          device.overwrite<double>(log_sum_)});
+      sum(device, scores().positions(), kGrain, softmax_loss<T>(device, bottom), 1 / loss_divisor(),
           loss);
     });
-    if (!sigmoid_ && top.size() > 1) copy(side, probability_, top[1]->data);
+    if (!sigmoid_ && top.size() > 1) copy(device, probability_, top[1]->data);
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double scale = static_cast<double>(top[0]->diff.template host<T>()[0]) / loss_divisor();
-      T* const dx = side.overwrite<T>(bottom[0]->diff);
+      const double scale = static_cast<double>(top[0]->diff.template read<T>()[0]) / loss_divisor();
+      T* const dx = device.overwrite<T>(bottom[0]->diff);
       if (sigmoid_) {
-        return for_each(side, bottom[0]->count(), kGrain,
-                        SigmoidFocalGradient<T>{scale, sigmoid_loss<T>(side, bottom), dx});
+        return for_each(device, bottom[0]->count(), kGrain,
+                        SigmoidFocalGradient<T>{scale, sigmoid_loss<T>(device, bottom), dx});
       }
-      for_each_position(side, scores(), kGrain,
-                        SoftmaxFocalGradient<T>{scale, softmax_loss<T>(side, bottom),
-                                                side.read<T>(probability_), dx});
+      for_each_position(device, scores(), kGrain,
+                        SoftmaxFocalGradient<T>{scale, softmax_loss<T>(device, bottom),
+                                                device.read<T>(probability_), dx});
     });
   }
 
  protected:
   // Labels that are numbers are kept here.
   BackwardReads reference_backward_reads() const override {
-    return {given_ ? Which{0, 1} : Which{0}, false};
+    return {given_ ? IndexSet{0, 1} : IndexSet{0}, false};
   }
   int64_t counted_labels() const override { return given_ ? scores().positions() : valid_labels(); }
 
@@ -139,18 +140,18 @@ class FocalLossLayer : public LabelLoss {
   double loss_divisor() const { return divisor(counted_labels()); }
 
   template <class T>
-  FocalTarget<T> target(const Side& side, Blobs bottom) const {
-    return {smoothing_, sigmoid_ ? 2 : scores().size, weights_.weight<T>(side),
-            given_ ? nullptr : labels(side), given_ ? side.read<T>(bottom[1]->data) : nullptr};
+  FocalTarget<T> target(const ComputeDevice& device, Blobs bottom) const {
+    return {smoothing_, sigmoid_ ? 2 : scores().size, weights_.weight<T>(device),
+            given_ ? nullptr : labels(device), given_ ? device.read<T>(bottom[1]->data) : nullptr};
   }
   template <class T>
-  SoftmaxFocalLoss<T> softmax_loss(const Side& side, Blobs bottom) const {
-    return {scores(), focus_, target<T>(side, bottom), side.read<T>(bottom[0]->data),
-            side.read<double>(log_sum_)};
+  SoftmaxFocalLoss<T> softmax_loss(const ComputeDevice& device, Blobs bottom) const {
+    return {scores(), focus_, target<T>(device, bottom), device.read<T>(bottom[0]->data),
+            device.read<double>(log_sum_)};
   }
   template <class T>
-  SigmoidFocalLoss<T> sigmoid_loss(const Side& side, Blobs bottom) const {
-    return {scores(), focus_, target<T>(side, bottom), side.read<T>(bottom[0]->data)};
+  SigmoidFocalLoss<T> sigmoid_loss(const ComputeDevice& device, Blobs bottom) const {
+    return {scores(), focus_, target<T>(device, bottom), device.read<T>(bottom[0]->data)};
   }
 
   Focus focus_{};

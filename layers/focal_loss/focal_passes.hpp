@@ -5,7 +5,7 @@
 
 #include "core/axis_split.hpp"
 #include "core/functor.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 
 namespace crema {
 

@@ -1,5 +1,5 @@
 // GRU. See README.md.
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/recurrent/recurrent_passes.hpp"
 #include "proto/layer.pb.h"
 

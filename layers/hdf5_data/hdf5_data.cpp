@@ -204,7 +204,7 @@ class Hdf5DataLayer : public SampledLayer {
   std::string key_of(const Sample& sample, int64_t) const override {
     const auto& file =
         *std::prev(std::ranges::upper_bound(*files_, sample.record, {}, &ListedFile::first_row));
-    return concat(file.path, ", row ", sample.record - file.first_row);
+    return text(file.path, ", row ", sample.record - file.first_row);
   }
 
   Columns columns_;

@@ -21,14 +21,14 @@ class Hdf5OutputLayer : public Layer {
   ~Hdf5OutputLayer() override {
     if (!writer_) return;
     if (std::uncaught_exceptions() > exceptions_) {
-      context().log(Severity::warning, concat("layer '", name(), "': the run failed, so '",
-                                              file_name(), "' is not written"));
+      context().log(Severity::warning, text("layer '", name(), "': the run failed, so '",
+                                            file_name(), "' is not written"));
       return;
     }
     try {
       writer_->finish();
     } catch (const std::exception& error) {
-      context().log(Severity::error, concat("layer '", name(), "': ", error.what()));
+      context().log(Severity::error, text("layer '", name(), "': ", error.what()));
     }
   }
 
@@ -71,9 +71,9 @@ class Hdf5OutputLayer : public Layer {
     writer_.emplace(file_name());
     if (std::filesystem::exists(file_name()))
       context().log(Severity::warning,
-                    concat("layer '", name(), "': '", file_name(),
-                           "' exists and will be replaced by the rows from this pass on; move it "
-                           "away before the net is destroyed to keep its rows"));
+                    text("layer '", name(), "': '", file_name(),
+                         "' exists and will be replaced by the rows from this pass on; move it "
+                         "away before the net is destroyed to keep its rows"));
   }
 
   const std::string& file_name() const { return param().hdf5_output_param().file_name(); }

@@ -1,9 +1,9 @@
 // HingeLoss: each class against all others, the sum of max(0, 1 - t x)^p. See README.md.
 #include "core/dispatch.hpp"
-#include "kit/class_weights.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
-#include "kit/sums.hpp"
+#include "layer_support/class_weights.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/sums.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -122,27 +122,29 @@ class HingeLossLayer : public LabelLoss {
     return {4 * n, 3 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const int32_t* labels = read_labels(side, bottom);
-    if (weights_.by_frequency()) weights_.count(LabelLoss::labels(Side()), scores().positions());
-    double* loss = side.overwrite<double>(loss_);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const int32_t* labels = read_labels(device, bottom);
+    if (weights_.by_frequency())
+      weights_.count(LabelLoss::labels(ComputeDevice()), scores().positions());
+    double* loss = device.overwrite<double>(loss_);
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each_position(side, scores(), kElementGrain,
-                        PositionLoss<T>{scores(), squared_, side.read<T>(bottom[0]->data), labels,
-                                        weights_.weight<T>(side), loss});
-      sum(side, scores().outer, kElementGrain, Value<double>{loss}, 1 / divisor(),
-          side.overwrite<T>(top[0]->data));
+      for_each_position(device, scores(), kElementGrain,
+                        PositionLoss<T>{scores(), squared_, device.read<T>(bottom[0]->data), labels,
+                                        weights_.weight<T>(device), loss});
+      sum(device, scores().outer, kElementGrain, Value<double>{loss}, 1 / divisor(),
+          device.overwrite<T>(top[0]->data));
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
       for_each_position(
-          side, scores(), kElementGrain,
+          device, scores(), kElementGrain,
           ScoreGradient<T>{scores(), squared_, static_cast<T>(weight / divisor()),
-                           side.read<T>(bottom[0]->data), labels(side), weights_.weight<T>(side),
-                           side.overwrite<T>(bottom[0]->diff)});
+                           device.read<T>(bottom[0]->data), labels(device),
+                           weights_.weight<T>(device), device.overwrite<T>(bottom[0]->diff)});
     });
   }
 

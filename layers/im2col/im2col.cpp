@@ -30,8 +30,8 @@ class Im2colLayer : public Layer {
 
   void forward_cpu(Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* const images = bottom[0]->data.template host<T>();
-      T* const columns = top[0]->data.template host_overwrite<T>();
+      const T* const images = bottom[0]->data.template read<T>();
+      T* const columns = top[0]->data.template overwrite<T>();
       for (int64_t i = 0; i < geometry_.batch; ++i) {
         unfold(geometry_, images + i * image(), columns + i * matrix());
       }
@@ -41,8 +41,8 @@ class Im2colLayer : public Layer {
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* const columns = top[0]->diff.template host<T>();
-      T* const images = bottom[0]->diff.template host_overwrite<T>();
+      const T* const columns = top[0]->diff.template read<T>();
+      T* const images = bottom[0]->diff.template overwrite<T>();
       for (int64_t i = 0; i < geometry_.batch; ++i) {
         fold(geometry_, columns + i * matrix(), images + i * image());
       }

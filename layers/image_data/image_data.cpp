@@ -31,8 +31,8 @@ void check_settings(const LayerParameter& layer, const Context& context) {
                      "image_data_param");
   if (images.cache() || images.precache()) {
     context.log(Severity::info,
-                concat("layer '", layer.name(),
-                       "': cache and precache have no effect: the system keeps files in memory"));
+                text("layer '", layer.name(),
+                     "': cache and precache have no effect: the system keeps files in memory"));
   }
 }
 

@@ -1,10 +1,10 @@
 // InfogainLoss: softmax and the logistic losses of all classes, weighted by the label's row of a
 // matrix. See README.md.
 #include "core/dispatch.hpp"
-#include "kit/class_weights.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
-#include "kit/sums.hpp"
+#include "layer_support/class_weights.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/sums.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 #include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
@@ -147,8 +147,8 @@ class InfogainLossLayer : public LabelLoss {
       read_matrix(settings.source());
     } else if (settings.has_source()) {
       context().log(Severity::warning,
-                    concat("layer '", name(), "': the third bottom is the matrix; source '",
-                           settings.source(), "' has no effect"));
+                    text("layer '", name(), "': the third bottom is the matrix; source '",
+                         settings.source(), "' has no effect"));
     }
   }
 
@@ -164,7 +164,7 @@ class InfogainLossLayer : public LabelLoss {
     weights_.reshape(*bottom[0], classes, dtype());
     top[0]->reshape(Shape{});
     if (top.size() > 1) top[1]->reshape(bottom[0]->shape());
-    if (!sums_each_pass()) sum_rows(Side(), matrix_);
+    if (!sums_each_pass()) sum_rows(ComputeDevice(), matrix_);
   }
   void prepare_reference(Blobs bottom, Blobs) override {
     for (Tensor* tensor : {&log_sum_, &loss_}) tensor->reshape(Shape{scores().positions()});
@@ -182,55 +182,57 @@ class InfogainLossLayer : public LabelLoss {
     return {6 * n, 3 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const int32_t* labels = read_labels(side, bottom);
-    if (weights_.by_frequency()) weights_.count(LabelLoss::labels(Side()), scores().positions());
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const int32_t* labels = read_labels(device, bottom);
+    if (weights_.by_frequency())
+      weights_.count(LabelLoss::labels(ComputeDevice()), scores().positions());
     Tensor* shown = top.size() > 1 ? &top[1]->data : nullptr;
     Tensor* kept = trains() ? &probability_ : shown;
-    double *log_sum = side.overwrite<double>(log_sum_), *loss = side.overwrite<double>(loss_);
+    double *log_sum = device.overwrite<double>(log_sum_), *loss = device.overwrite<double>(loss_);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = side.read<T>(bottom[0]->data);
+      const T* x = device.read<T>(bottom[0]->data);
       for_each_position(
-          side, scores(), kGrain,
-          SoftmaxForward<T>{scores(), x, kept ? side.overwrite<T>(*kept) : nullptr, log_sum});
+          device, scores(), kGrain,
+          SoftmaxForward<T>{scores(), x, kept ? device.overwrite<T>(*kept) : nullptr, log_sum});
       for_each_position(
-          side, scores(), kGrain,
-          PositionLoss<T>{scores(), x, targets<T>(side, matrix(bottom)), log_sum, labels, loss});
-      sum(side, scores().positions(), kElementGrain, Value<double>{loss}, 1 / divisor(),
-          side.overwrite<T>(top[0]->data));
+          device, scores(), kGrain,
+          PositionLoss<T>{scores(), x, targets<T>(device, matrix(bottom)), log_sum, labels, loss});
+      sum(device, scores().positions(), kElementGrain, Value<double>{loss}, 1 / divisor(),
+          device.overwrite<T>(top[0]->data));
     });
-    if (shown && shown != kept) copy(side, *kept, *shown);
+    if (shown && shown != kept) copy(device, *kept, *shown);
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    if (sums_each_pass()) sum_rows(side, matrix(bottom));
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
+    if (sums_each_pass()) sum_rows(device, matrix(bottom));
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
-      for_each_position(
-          side, scores(), 2 * kGrain,
-          ScoreGradient<T>{scores(), static_cast<T>(weight / divisor()), side.read<T>(probability_),
-                           side.read<T>(row_sums_), targets<T>(side, matrix(bottom)), labels(side),
-                           side.overwrite<T>(bottom[0]->diff)});
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      for_each_position(device, scores(), 2 * kGrain,
+                        ScoreGradient<T>{scores(), static_cast<T>(weight / divisor()),
+                                         device.read<T>(probability_), device.read<T>(row_sums_),
+                                         targets<T>(device, matrix(bottom)), labels(device),
+                                         device.overwrite<T>(bottom[0]->diff)});
     });
   }
 
  protected:
   // Probabilities and labels are kept here.
   BackwardReads reference_backward_reads() const override {
-    return {is_bottom_ ? Which{2} : Which(false), false};
+    return {is_bottom_ ? IndexSet{2} : IndexSet(false), false};
   }
 
  private:
   const Tensor& matrix(Blobs bottom) const { return is_bottom_ ? bottom[2]->data : matrix_; }
   std::string matrix_name(Blobs bottom) const {
-    return concat("'", is_bottom_ ? bottom[2]->name : param().infogain_loss_param().source(), "'");
+    return text("'", is_bottom_ ? bottom[2]->name : param().infogain_loss_param().source(), "'");
   }
 
   /// Whether the sums of rows are those of one batch.
   bool sums_each_pass() const { return is_bottom_ || weights_.by_frequency(); }
   template <class T>
-  Targets<T> targets(const Side& side, const Tensor& matrix) const {
-    return {scores().size, side.read<T>(matrix), weights_.weight<T>(side)};
+  Targets<T> targets(const ComputeDevice& device, const Tensor& matrix) const {
+    return {scores().size, device.read<T>(matrix), weights_.weight<T>(device)};
   }
 
   void read_matrix(const std::string& path) {
@@ -245,12 +247,12 @@ class InfogainLossLayer : public LabelLoss {
     }
   }
 
-  void sum_rows(const Side& side, const Tensor& matrix) {
+  void sum_rows(const ComputeDevice& device, const Tensor& matrix) {
     row_sums_.reshape(Shape{scores().size});
     row_sums_.set_layout(dtype(), Format::contiguous);
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each(side, scores().size, kElementGrain / scores().size + 1,
-               RowSum<T>{targets<T>(side, matrix), side.overwrite<T>(row_sums_)});
+      for_each(device, scores().size, kElementGrain / scores().size + 1,
+               RowSum<T>{targets<T>(device, matrix), device.overwrite<T>(row_sums_)});
     });
   }
 

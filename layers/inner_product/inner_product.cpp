@@ -7,12 +7,12 @@
 #include "core/dispatch.hpp"
 #include "core/published_engine.hpp"
 #include "core/simd.hpp"
-#include "kit/gemm.hpp"
-#include "kit/matrix_products.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
-#include "kit/unused_settings.hpp"
+#include "layer_support/gemm.hpp"
+#include "layer_support/matrix_products.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
+#include "layer_support/unused_settings.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -53,7 +53,7 @@ class InnerProductLayer : public TwoSidedLayer {
 
   /// Weights of more axes, as a convolution over all of the bottom has them, and (1, 1, O, K); a
   /// bias with axes of extent 1.
-  bool adopt(std::vector<Tensor>& published) const override {
+  bool convert_weights(std::vector<Tensor>& published) const override {
     if (published.size() != params().size()) return false;
     const Shape& weights = published[0].shape();
     const int64_t rows = params()[0]->shape()[0];
@@ -101,62 +101,64 @@ class InnerProductLayer : public TwoSidedLayer {
     return {batch_, transposed_ ? inputs_ : outputs_, transposed_ ? outputs_ : inputs_};
   }
 
-  void prepare_reference(Blobs, Blobs top) override {
-    masked_.set_layout(dtype(), Format::contiguous);
-    masked_.reshape(relu_slope() && trains() ? top[0]->shape() : Shape{0});
+  void prepare_reference(Blobs, Blobs top) override { masked_ = masked_diff(*top[0]); }
+  /// Memory for the diff of a top through the ReLU, which backward_by() writes: the diff itself is
+  /// not the layer's to change. (batch, outputs), or empty where backward needs none.
+  Tensor masked_diff(const Blob& top) const {
+    return Tensor(relu_slope() && trains() ? top.shape() : Shape{0}, dtype());
   }
   size_t kept_bytes() const override { return masked_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&](auto zero) {
-      LibraryProducts<decltype(zero)> product{{side}, product_sizes()};
-      forward_by<decltype(zero)>(side, product, bottom, top);
+      LibraryProducts<decltype(zero)> product{{device}, product_sizes()};
+      forward_by<decltype(zero)>(device, product, bottom, top);
     });
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&](auto zero) {
-      LibraryProducts<decltype(zero)> product{{side}, product_sizes()};
-      backward_by<decltype(zero)>(side, product, top, propagate, bottom);
+      LibraryProducts<decltype(zero)> product{{device}, product_sizes()};
+      backward_by<decltype(zero)>(device, product, top, propagate, bottom, masked_);
     });
   }
 
   // The passes by LibraryProducts or FasterProducts.
   template <class T, class Product>
-  void forward_by(const Side& side, Product& product, Blobs bottom, Blobs top) {
-    const T *x = side.read<T>(bottom[0]->data), *w = side.read<T>(params()[0]->data);
-    T* y = side.overwrite<T>(top[0]->data);
+  void forward_by(const ComputeDevice& device, Product& product, Blobs bottom, Blobs top) {
+    const T *x = device.read<T>(bottom[0]->data), *w = device.read<T>(params()[0]->data);
+    T* y = device.overwrite<T>(top[0]->data);
     transposed_ ? product.times(x, w, y) : product.times_transposed(x, w, y);
     if (!has_bias_ && !relu_slope()) return;
-    const T* bias = has_bias_ ? side.read<T>(params()[1]->data) : nullptr;
-    for_each(side, view(), kElementGrain, AddBias<T>{bias, relu(), y});
+    const T* bias = has_bias_ ? device.read<T>(params()[1]->data) : nullptr;
+    for_each(device, view(), kElementGrain, AddBias<T>{bias, relu(), y});
   }
 
   template <class T, class Product>
-  void backward_by(const Side& side, Product& product, Blobs top,
-                   const std::vector<bool>& propagate, Blobs bottom) {
-    const T* dy = side.read<T>(top[0]->diff);
+  void backward_by(const ComputeDevice& device, Product& product, Blobs top,
+                   const std::vector<bool>& propagate, Blobs bottom, Tensor& masked_diff) {
+    const T* dy = device.read<T>(top[0]->diff);
     if (relu_slope()) {
-      T* masked = side.overwrite<T>(masked_);
-      const T* y = side.read<T>(top[0]->data);
-      for_each(side, view().count(), kElementGrain, UndoReLU<T>{relu(), dy, y, masked});
+      T* masked = device.overwrite<T>(masked_diff);
+      const T* y = device.read<T>(top[0]->data);
+      for_each(device, view().count(), kElementGrain, UndoReLU<T>{relu(), dy, y, masked});
       dy = masked;
     }
     if (has_bias_ && params()[1]->needs_gradient) {
       const T beta = static_cast<T>(params()[1]->begin_gradient());
-      channel_sums(side, view(), kElementGrain, ValueTerm<T>{dy},
-                   AccumulateSum<T>{beta, side.change<T>(params()[1]->diff)});
+      channel_sums(device, view(), kElementGrain, ValueTerm<T>{dy},
+                   AccumulateSum<T>{beta, device.change<T>(params()[1]->diff)});
     }
     Parameter& weight = *params()[0];
     if (weight.needs_gradient) {
-      const T* x = side.read<T>(bottom[0]->data);
+      const T* x = device.read<T>(bottom[0]->data);
       const T beta = static_cast<T>(weight.begin_gradient());
-      T* dw = side.change<T>(weight.diff);
+      T* dw = device.change<T>(weight.diff);
       transposed_ ? product.outer(x, dy, beta, dw) : product.outer(dy, x, beta, dw);
     }
     if (!propagate[0]) return;
-    const T* w = side.read<T>(weight.data);
-    T* dx = side.overwrite<T>(bottom[0]->diff);
+    const T* w = device.read<T>(weight.data);
+    T* dx = device.overwrite<T>(bottom[0]->diff);
     transposed_ ? product.times_transposed(dy, w, dx) : product.times(dy, w, dx);
   }
 
@@ -177,8 +179,7 @@ class InnerProductLayer : public TwoSidedLayer {
   int64_t outputs_ = 0, inputs_ = 0, batch_ = 0;
   bool transposed_ = false, has_bias_ = true;
   std::optional<float> own_relu_;  // the slope, if the message sets relu
-  Tensor
-      masked_;  // (batch, outputs): dy through the ReLU; the top's own diff is not ours to change
+  Tensor masked_{Shape{0}};        // of the reference
 };
 
 // --- The engines: each of the three products by the library or by ThinProduct ---
@@ -188,14 +189,69 @@ constexpr const char* kPassNames[] = {"forward", "backward-data", "backward-weig
 /// Multiply-adds of a product that is worth measuring: a library computes it in about 10 us.
 constexpr int64_t kLeastMeasured = 1 << 20;
 
+/// The passes that the net runs, by their indices in kPassNames.
+std::vector<size_t> passes_of(const InnerProductLayer& layer) {
+  std::vector<size_t> passes = {0};
+  if (layer.propagates(0)) passes.push_back(1);
+  if (layer.trains() && layer.params()[0]->needs_gradient) passes.push_back(2);
+  return passes;
+}
+
+/// The product of a pass.
+Product product_of(const InnerProductLayer& layer, size_t pass) {
+  if (pass == 2) return Product::outer;
+  return (pass == 0) == layer.transposed() ? Product::times : Product::times_transposed;
+}
+
+/// Without tuning: the GEMM of a library packs the matrix, which pays for many rows of the batch,
+/// and for a matrix that a cache holds. For one row the library has a GEMV.
+bool probably_thin(const InnerProductLayer& layer, Product product) {
+  const int64_t inputs = layer.inputs(), outputs = layer.outputs();
+  const int64_t least = product == Product::times_transposed ? 1 : 2;
+  return simd_level() >= SimdLevel::avx2 && layer.batch() >= least && layer.batch() <= 64 &&
+         inputs * outputs >= 1'000'000 && std::min(inputs, outputs) >= 256;
+}
+
+class InnerProductKernel : public Kernel {
+ public:
+  InnerProductKernel(InnerProductLayer& layer, bool tuned, const Option& option, Blobs top)
+      : Kernel(layer),
+        layer_(layer),
+        products_(layer.product_sizes(), layer.context().threads()),
+        masked_(layer.masked_diff(*top[0])) {
+    for (const size_t pass : {0, 1, 2}) products_.choose(product_of(layer, pass), !tuned);
+    const std::vector<size_t> passes = passes_of(layer);
+    for (size_t i = 0; i < std::min(passes.size(), option.choice.size()); ++i) {
+      detail_ += text(i > 0 ? ", " : "", kPassNames[passes[i]], " ",
+                      take_choice(layer.context(), layer.product_sizes(),
+                                  product_of(layer, passes[i]), option.choice[i], products_));
+    }
+  }
+  void forward(Blobs bottom, Blobs top) override {
+    layer_.forward_by<float>(ComputeDevice(), products_, bottom, top);
+  }
+  void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+    layer_.backward_by<float>(ComputeDevice(), products_, top, propagate, bottom, masked_);
+  }
+  size_t bytes() const override { return products_.bytes() + masked_.bytes(); }
+  std::string detail() const override { return detail_; }
+
+ private:
+  InnerProductLayer& layer_;
+  FasterProducts products_;
+  Tensor masked_;
+  std::string detail_;
+};
+
 /// f32, contiguous. "tuned" takes the faster of the two for each product, "native" ThinProduct.
 class InnerProductEngine : public Engine {
  public:
   explicit InnerProductEngine(bool tuned) : tuned_(tuned) {}
 
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override {
+  std::vector<Option> options(const Layer& layer, Blobs bottom, Blobs top,
+                              std::string& why) const override {
     if (layer.dtype() != DType::f32) {
-      why = concat("it computes in f32, not in ", to_string(layer.dtype()));
+      why = text("it computes in f32, not in ", to_string(layer.dtype()));
       return {};
     }
     const std::string own = own_engine(layer.param());
@@ -204,7 +260,7 @@ class InnerProductEngine : public Engine {
       why = "it serves only where engine 'native' is asked for";
       return {};
     }
-    const InnerProductLayer& ip = of(layer);
+    const auto& ip = static_cast<const InnerProductLayer&>(layer);
     if (forced != name() && ip.batch() * ip.inputs() * ip.outputs() < kLeastMeasured) {
       why = "the product is too small to measure";
       return {};
@@ -221,62 +277,16 @@ class InnerProductEngine : public Engine {
     }
     return {option};
   }
-
-  void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) override {
-    InnerProductLayer& ip = of(layer);
-    ip.prepare_reference(bottom, top);
-    products_.emplace(ip.product_sizes(), layer.context().threads());
-    for (const size_t pass : {0, 1, 2}) products_->choose(product_of(ip, pass), !tuned_);
-    detail_.clear();
-    const std::vector<size_t> passes = passes_of(ip);
-    for (size_t i = 0; i < std::min(passes.size(), option.choice.size()); ++i) {
-      detail_ += concat(i > 0 ? ", " : "", kPassNames[passes[i]], " ",
-                        take_choice(layer.context(), ip.product_sizes(), product_of(ip, passes[i]),
-                                    option.choice[i], *products_));
-    }
+  std::unique_ptr<Kernel> make(Layer& layer, const Option& option, Blobs /*bottom*/,
+                               Blobs top) const override {
+    return std::make_unique<InnerProductKernel>(static_cast<InnerProductLayer&>(layer), tuned_,
+                                                option, top);
   }
-  void resume(Layer& layer, Blobs bottom, Blobs top) override {
-    of(layer).prepare_reference(bottom, top);
-  }
-  void forward(Layer& layer, Blobs bottom, Blobs top) override {
-    of(layer).forward_by<float>(Side(), *products_, bottom, top);
-  }
-  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
-                Blobs bottom) override {
-    of(layer).backward_by<float>(Side(), *products_, top, propagate, bottom);
-  }
-  size_t extra_bytes() const override { return products_ ? products_->bytes() : 0; }
-  std::string detail() const override { return detail_; }
 
  private:
-  static InnerProductLayer& of(Layer& layer) { return static_cast<InnerProductLayer&>(layer); }
   const char* name() const { return tuned_ ? "tuned" : "native"; }
 
-  /// The passes that the net runs, by their indices in kPassNames.
-  static std::vector<size_t> passes_of(const InnerProductLayer& layer) {
-    std::vector<size_t> passes = {0};
-    if (layer.propagates(0)) passes.push_back(1);
-    if (layer.trains() && layer.params()[0]->needs_gradient) passes.push_back(2);
-    return passes;
-  }
-  /// The product of a pass.
-  static Product product_of(const InnerProductLayer& layer, size_t pass) {
-    if (pass == 2) return Product::outer;
-    return (pass == 0) == layer.transposed() ? Product::times : Product::times_transposed;
-  }
-
-  /// Without tuning: the GEMM of a library packs the matrix, which pays for many rows of the batch,
-  /// and for a matrix that a cache holds. For one row the library has a GEMV.
-  static bool probably_thin(const InnerProductLayer& layer, Product product) {
-    const int64_t inputs = layer.inputs(), outputs = layer.outputs();
-    const int64_t least = product == Product::times_transposed ? 1 : 2;
-    return simd_level() >= SimdLevel::avx2 && layer.batch() >= least && layer.batch() <= 64 &&
-           inputs * outputs >= 1'000'000 && std::min(inputs, outputs) >= 256;
-  }
-
   const bool tuned_;
-  std::optional<FasterProducts> products_;
-  std::string detail_;
 };
 
 }  // namespace
@@ -284,9 +294,8 @@ class InnerProductEngine : public Engine {
 void register_inner_product(Registry& registry) {
   add_two_sided<InnerProductLayer>(registry, "InnerProduct");
   for (const bool tuned : {true, false}) {
-    registry.add_engine("InnerProduct", {tuned ? "tuned" : "native", DeviceType::cpu, [tuned] {
-                                           return std::make_unique<InnerProductEngine>(tuned);
-                                         }});
+    registry.add_engine<InnerProductEngine>("InnerProduct", tuned ? "tuned" : "native",
+                                            DeviceType::cpu, tuned);
   }
 }
 

@@ -17,7 +17,7 @@ class InputLayer : public Layer {
   }
 
   Arity arity() const override { return {0, 0, 1, -1}; }
-  bool is_source() const override { return true; }
+  bool is_input() const override { return true; }
 
   void setup(Blobs, Blobs top) override {
     if (shapes_.size() > 1 && shapes_.size() != top.size())

@@ -1,6 +1,6 @@
 // InstanceNorm: zero mean and unit variance over each channel of each sample. See README.md.
-#include "kit/passes.hpp"
-#include "kit/row_norm.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/row_norm.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -1,6 +1,6 @@
 // Interp: bilinear resizing with aligned corners. See README.md.
-#include "kit/passes.hpp"
-#include "kit/resample.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resample.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -1,6 +1,6 @@
 // L1Loss: the mean over the batch of summed absolute differences. See README.md.
-#include "kit/element_loss.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/element_loss.hpp"
+#include "layer_support/passes.hpp"
 
 namespace crema {
 namespace {

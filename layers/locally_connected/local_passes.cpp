@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kit/pieces.hpp"
+#include "layer_support/pieces.hpp"
 #include "layers/locally_connected/local_kernels.hpp"
 
 namespace crema {
@@ -38,7 +38,7 @@ LocalPasses<T>::LocalPasses(const LocalSizes& sizes, bool trains, int threads)
 template <class T>
 template <class Body>
 void LocalPasses<T>::each(int64_t items, const Body& body) {
-  T* const columns = columns_.template host_overwrite<T>();
+  T* const columns = columns_.template overwrite<T>();
   for_pieces(items, threads_, [&](int64_t piece, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) body(i, columns + piece * room_);
   });

@@ -2,8 +2,8 @@
 #include <type_traits>
 
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/locally_connected/local_passes.hpp"
 #include "proto/layer.pb.h"
 
@@ -164,7 +164,7 @@ class LocallyConnectedLayer : public TwoSidedLayer {
   }
 
   /// Files of forks have the same values in the same order in other shapes.
-  bool adopt(std::vector<Tensor>& published) const override {
+  bool convert_weights(std::vector<Tensor>& published) const override {
     if (published.size() != params().size()) return false;
     for (size_t i = 0; i < published.size(); ++i) {
       const Shape &own = params()[i]->shape(), &other = published[i].shape();
@@ -199,47 +199,49 @@ class LocallyConnectedLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) { fit_passes<T>(); });
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = side.read<T>(bottom[0]->data);
-      const T* w = side.read<T>(params()[0]->data);
-      T* y = side.overwrite<T>(top[0]->data);
+      const T* x = device.read<T>(bottom[0]->data);
+      const T* w = device.read<T>(params()[0]->data);
+      T* y = device.overwrite<T>(top[0]->data);
       const int64_t count = top[0]->count();
-      for_each(side, count, kElementGrain,
-               SetBias<T>{sizes_.outputs * sizes_.positions(), read_parameter<T>(side, bias()), y});
-      if (side.device() == nullptr) return fit_passes<T>().forward(x, w, y);
-      for_each(side, count, 1, AddProducts<T>{Places(sizes_), x, w, y});
+      for_each(
+          device, count, kElementGrain,
+          SetBias<T>{sizes_.outputs * sizes_.positions(), read_parameter<T>(device, bias()), y});
+      if (device.on_host()) return fit_passes<T>().forward(x, w, y);
+      for_each(device, count, 1, AddProducts<T>{Places(sizes_), x, w, y});
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* dy = side.read<T>(top[0]->diff);
+      const T* dy = device.read<T>(top[0]->diff);
       const Places places(sizes_);
-      const bool on_host = side.device() == nullptr;
+      const bool on_host = device.on_host();
       if (bias() != nullptr && bias()->needs_gradient) {
         const bool adds = bias()->begin_gradient() != 0;
         const int64_t each = sizes_.outputs * sizes_.positions();
-        for_each(side, each, kElementGrain / (sizes_.batch + 1) + 1,
-                 AddBiasGradient<T>{each, sizes_.batch, adds, dy, side.change<T>(bias()->diff)});
+        for_each(device, each, kElementGrain / (sizes_.batch + 1) + 1,
+                 AddBiasGradient<T>{each, sizes_.batch, adds, dy, device.change<T>(bias()->diff)});
       }
       Parameter& weights = *params()[0];
       if (weights.needs_gradient) {
         const bool adds = weights.begin_gradient() != 0;
-        const T* x = side.read<T>(bottom[0]->data);
-        T* dw = side.change<T>(weights.diff);
+        const T* x = device.read<T>(bottom[0]->data);
+        T* dw = device.change<T>(weights.diff);
         if (on_host) {
           fit_passes<T>().add_weights(x, dy, adds, dw);
         } else {
-          for_each(side, weights.shape().count(), 1, AddWeightGradient<T>{places, adds, x, dy, dw});
+          for_each(device, weights.shape().count(), 1,
+                   AddWeightGradient<T>{places, adds, x, dy, dw});
         }
       }
       if (!propagate[0]) return;
-      const T* w = side.read<T>(weights.data);
-      T* dx = side.overwrite<T>(bottom[0]->diff);
+      const T* w = device.read<T>(weights.data);
+      T* dx = device.overwrite<T>(bottom[0]->diff);
       if (on_host) return fit_passes<T>().find_images(w, dy, dx);
-      for_each(side, bottom[0]->count(), 1, ImageGradient<T>{places, w, dy, dx});
+      for_each(device, bottom[0]->count(), 1, ImageGradient<T>{places, w, dy, dx});
     });
   }
 

@@ -1,7 +1,7 @@
 #include "layers/lrn/lrn.hpp"
 
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -135,23 +135,24 @@ Flops LRNLayer::flops(Blobs bottom, Blobs) const {
   return {n * (2 * cells + 4), n * (3 * cells + 9)};
 }
 
-void LRNLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+void LRNLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
     const Tensor& x = bottom[0]->data;
-    for_each(side, x.count(), kPassGrain,
-             Forward<T>{{settings_, x, side.read<T>(x)}, side.overwrite<T>(top[0]->data)});
+    for_each(device, x.count(), kPassGrain,
+             Forward<T>{{settings_, x, device.read<T>(x)}, device.overwrite<T>(top[0]->data)});
   });
 }
 
-void LRNLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) {
+void LRNLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                            Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
     const Tensor& x = bottom[0]->data;
-    const Scale<T> scale(settings_, x, side.read<T>(x));
-    const T* dy = side.read<T>(top[0]->diff);
-    T* dx = side.overwrite<T>(bottom[0]->diff);
-    T* const ratio = pass_scratch<T>(side, x.count(), ratio_);
-    for_each(side, x.count(), kPassGrain, Ratio<T>{scale, dy, dx, ratio});
-    for_each(side, x.count(), kPassGrain,
+    const Scale<T> scale(settings_, x, device.read<T>(x));
+    const T* dy = device.read<T>(top[0]->diff);
+    T* dx = device.overwrite<T>(bottom[0]->diff);
+    T* const ratio = pass_scratch<T>(device, x.count(), ratio_);
+    for_each(device, x.count(), kPassGrain, Ratio<T>{scale, dy, dx, ratio});
+    for_each(device, x.count(), kPassGrain,
              Gradient<T>{scale.patches, static_cast<T>(2 * settings_.weight * settings_.beta),
                          scale.x, ratio, dx});
   });

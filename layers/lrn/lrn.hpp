@@ -1,7 +1,7 @@
 // LRN: divides each value by a power of the sum of squares around it. See README.md.
 #pragma once
 
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 
@@ -23,13 +23,12 @@ class LRNLayer : public TwoSidedLayer {
 
   const LRNSettings& settings() const { return settings_; }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs) override {
     scratch_bytes_ = trains() ? bottom[0]->diff.bytes() : 0;
   }
-  void release_reference() override { ratio_ = Tensor(Shape{0}); }
   /// What each place adds to the gradients around it.
   size_t scratch_bytes() const override { return scratch_bytes_; }
   size_t kept_bytes() const override { return engine() == nullptr ? scratch_bytes_ : 0; }

@@ -10,8 +10,8 @@
 #include "backend/cpu/lanes-inl.hpp"
 #include "backend/cpu/math_lanes-inl.hpp"
 #include "core/parallel.hpp"
-#include "kit/native_engine.hpp"
-#include "kit/options.hpp"
+#include "layer_support/native_engine.hpp"
+#include "layer_support/options.hpp"
 #include "layers/lrn/lrn.hpp"
 
 #ifndef CREMA_LAYERS_LRN_NATIVE
@@ -378,22 +378,16 @@ HWY_EXPORT(backward);
 /// Elements of all channels that one part should have at least.
 constexpr int64_t kPartElements = 16384;
 
-class LRNNative : public NativeEngine<LRNLayer> {
+class LRNKernel : public NativeKernel<LRNLayer> {
  public:
-  void plan_scratch(ScratchPlan& plan) const override {
-    const auto threads = static_cast<size_t>(std::min<int64_t>(plan.threads(), samples_ * parts_));
-    plan.need("lrn", threads * scratch_bytes_);
-  }
-
- protected:
-  std::vector<Option> layouts(const LRNLayer& lrn, Blobs bottom, Blobs top, std::string&) override {
+  static std::vector<Option> options(const LRNLayer& lrn, Blobs bottom, Blobs top, std::string&) {
     const LRNSettings& settings = lrn.settings();
     if (!settings.across_channels) return {uniform_option(bottom, top, DType::f32)};
     // Without k, padding becomes 0 * infinity.
     return same_format_options(bottom, top, DType::f32, settings.k > 0);
   }
 
-  void plan(LRNLayer& lrn, Blobs bottom, Blobs) override {
+  LRNKernel(LRNLayer& lrn, Blobs bottom, Blobs) : NativeKernel(lrn) {
     const LRNSettings& settings = lrn.settings();
     const Tensor& x = bottom[0]->data;
     Problem& p = problem_ = {settings.reach, static_cast<float>(settings.weight),
@@ -422,18 +416,24 @@ class LRNNative : public NativeEngine<LRNLayer> {
     scratch_bytes_ = static_cast<size_t>(p.scratch(lrn.trains())) * sizeof(float);
   }
 
+  void plan_scratch(ScratchPlan& plan) const override {
+    const auto threads = static_cast<size_t>(std::min<int64_t>(plan.threads(), samples_ * parts_));
+    plan.need("lrn", threads * scratch_bytes_);
+  }
+
+ protected:
   void run_forward(LRNLayer&, Blobs bottom, Blobs top) override {
-    const float* x = bottom[0]->data.host<float>();
-    float* y = top[0]->data.host_overwrite<float>();
+    const float* x = bottom[0]->data.read<float>();
+    float* y = top[0]->data.overwrite<float>();
     each_part([&](int64_t at, int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(forward)(problem_, begin, end, x + at, y + at);
     });
   }
 
   void run_backward(LRNLayer&, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    const float* x = bottom[0]->data.host<float>();
-    const float* dy = top[0]->diff.host<float>();
-    float* dx = bottom[0]->diff.host_overwrite<float>();
+    const float* x = bottom[0]->data.read<float>();
+    const float* dy = top[0]->diff.read<float>();
+    float* dx = bottom[0]->diff.overwrite<float>();
     each_part([&](int64_t at, int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(backward)(problem_, begin, end, x + at, dy + at, dx + at);
     });
@@ -463,7 +463,7 @@ class LRNNative : public NativeEngine<LRNLayer> {
 }  // namespace lrn_native
 
 void register_lrn_native(Registry& registry) {
-  registry.add_engine<lrn_native::LRNNative>("LRN", "native", DeviceType::cpu);
+  registry.add_engine<NativeEngine<lrn_native::LRNKernel>>("LRN", "native", DeviceType::cpu);
 }
 
 }  // namespace crema

@@ -1,6 +1,6 @@
 // LSTMUnit: the arithmetic of one step of LSTM. See README.md.
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/recurrent/recurrent_passes.hpp"
 
 namespace crema {
@@ -42,35 +42,36 @@ class LstmUnitLayer : public TwoSidedLayer {
     return {20 * cells, 30 * cells};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     find_masked_steps(bottom[2]->data, masked_steps_);
     dispatch_float(dtype(), [&]<class T>(T) {
-      run_elements<LstmCell>(side, batch_ * units_,
-                             ForwardStep<T>{.units = units_,
-                                            .hidden_row = units_,
-                                            .sums = side.read<T>(bottom[1]->data),
-                                            .factor = side.read<T>(bottom[2]->data),
-                                            .cell_before = side.read<T>(bottom[0]->data),
-                                            .gates = trains() ? side.overwrite<T>(gates_) : nullptr,
-                                            .cell = side.overwrite<T>(top[0]->data),
-                                            .hidden = side.overwrite<T>(top[1]->data)});
+      run_elements<LstmCell>(
+          device, batch_ * units_,
+          ForwardStep<T>{.units = units_,
+                         .hidden_row = units_,
+                         .sums = device.read<T>(bottom[1]->data),
+                         .factor = device.read<T>(bottom[2]->data),
+                         .cell_before = device.read<T>(bottom[0]->data),
+                         .gates = trains() ? device.overwrite<T>(gates_) : nullptr,
+                         .cell = device.overwrite<T>(top[0]->data),
+                         .hidden = device.overwrite<T>(top[1]->data)});
     });
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       run_elements<LstmCell>(
-          side, batch_ * units_,
+          device, batch_ * units_,
           BackwardStep<T>{
               .units = units_,
               .hidden_row = units_,
-              .gates = side.read<T>(gates_),
-              .factor = side.read<T>(bottom[2]->data),
-              .cell_before = side.read<T>(bottom[0]->data),
-              .hidden_diff = side.read<T>(top[1]->diff),
-              .cell_diff = side.read<T>(top[0]->diff),
-              .sum_diffs = propagate[1] ? side.overwrite<T>(bottom[1]->diff) : nullptr,
-              .cell_before_diff = propagate[0] ? side.overwrite<T>(bottom[0]->diff) : nullptr});
+              .gates = device.read<T>(gates_),
+              .factor = device.read<T>(bottom[2]->data),
+              .cell_before = device.read<T>(bottom[0]->data),
+              .hidden_diff = device.read<T>(top[1]->diff),
+              .cell_diff = device.read<T>(top[0]->diff),
+              .sum_diffs = propagate[1] ? device.overwrite<T>(bottom[1]->diff) : nullptr,
+              .cell_before_diff = propagate[0] ? device.overwrite<T>(bottom[0]->diff) : nullptr});
     });
   }
 

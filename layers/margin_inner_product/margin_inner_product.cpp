@@ -3,13 +3,12 @@
 #include <cmath>
 
 #include "core/dispatch.hpp"
-#include "core/gradient_paths.hpp"
-#include "kit/gemm.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
-#include "kit/position_sums.hpp"
-#include "kit/rows.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/gemm.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/position_sums.hpp"
+#include "layer_support/rows.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -158,7 +157,7 @@ struct WeightGradient {
   }
 };
 
-class MarginInnerProductLayer : public TwoSidedLayer, public GradientPaths {
+class MarginInnerProductLayer : public TwoSidedLayer {
  public:
   explicit MarginInnerProductLayer(const LayerInit& init)
       : TwoSidedLayer(init), outputs_(settings().num_output()), axis_(settings().axis()) {
@@ -233,49 +232,49 @@ class MarginInnerProductLayer : public TwoSidedLayer, public GradientPaths {
     return {product, 2 * product};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     labels_.read(*bottom[1], outputs_, "raise num_output or fix the labels");
     lambda_ = lambda();
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *x = side.read<T>(bottom[0]->data), *w = side.read<T>(weights_->data);
-      T *unit = side.overwrite<T>(unit_), *y = side.overwrite<T>(top[0]->data);
-      double *length = side.overwrite<double>(length_),
-             *of_weight = side.overwrite<double>(weight_length_);
-      position_sums(side, samples(), Square<T>{x}, StoreLength{length});
-      position_sums(side, classes(), Square<T>{w}, StoreLength{of_weight});
-      for_each(side, ChannelView{1, outputs_, inputs_}, kElementGrain,
+      const T *x = device.read<T>(bottom[0]->data), *w = device.read<T>(weights_->data);
+      T *unit = device.overwrite<T>(unit_), *y = device.overwrite<T>(top[0]->data);
+      double *length = device.overwrite<double>(length_),
+             *of_weight = device.overwrite<double>(weight_length_);
+      position_sums(device, samples(), Square<T>{x}, StoreLength{length});
+      position_sums(device, classes(), Square<T>{w}, StoreLength{of_weight});
+      for_each(device, ChannelView{1, outputs_, inputs_}, kElementGrain,
                UnitRows<T>{w, of_weight, unit});
-      if (batch_ > 0) gemm<T>(side, false, true, batch_, outputs_, inputs_, x, unit, T{0}, y);
-      for_each(side, batch_, kPassGrain,
-               ApplyMargin<T>{margin(), outputs_, labels_.indices(side), length,
-                              side.overwrite<double>(cosine_), y});
-      if (top.size() > 1) top[1]->data.template host_overwrite<T>()[0] = static_cast<T>(lambda_);
+      if (batch_ > 0) gemm<T>(device, false, true, batch_, outputs_, inputs_, x, unit, T{0}, y);
+      for_each(device, batch_, kPassGrain,
+               ApplyMargin<T>{margin(), outputs_, labels_.indices(device), length,
+                              device.overwrite<double>(cosine_), y});
+      if (top.size() > 1) top[1]->data.template overwrite<T>()[0] = static_cast<T>(lambda_);
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     if (batch_ == 0) return;
-    copy(side, top[0]->diff, d_product_);
+    copy(device, top[0]->diff, d_product_);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *x = side.read<T>(bottom[0]->data), *unit = side.read<T>(unit_);
-      T* dy = side.change<T>(d_product_);
-      double* along = side.overwrite<double>(along_);
+      const T *x = device.read<T>(bottom[0]->data), *unit = device.read<T>(unit_);
+      T* dy = device.change<T>(d_product_);
+      double* along = device.overwrite<double>(along_);
       for_each(
-          side, batch_, kPassGrain,
-          MarginGradient<T>{margin(), outputs_, labels_.indices(side), side.read<double>(length_),
-                            side.read<double>(cosine_), dy, along});
-      if (T* const gradient = gradient_of<T>(side, weights_)) {
-        T* d_unit = side.overwrite<T>(d_unit_);
-        gemm<T>(side, true, false, outputs_, inputs_, batch_, dy, x, T{0}, d_unit);
-        for_each_position(side, classes(), kElementGrain,
+          device, batch_, kPassGrain,
+          MarginGradient<T>{margin(), outputs_, labels_.indices(device),
+                            device.read<double>(length_), device.read<double>(cosine_), dy, along});
+      if (T* const gradient = gradient_of<T>(device, weights_)) {
+        T* d_unit = device.overwrite<T>(d_unit_);
+        gemm<T>(device, true, false, outputs_, inputs_, batch_, dy, x, T{0}, d_unit);
+        for_each_position(device, classes(), kElementGrain,
                           WeightGradient<T>{classes(), unit, d_unit,
-                                            side.read<double>(weight_length_), gradient});
+                                            device.read<double>(weight_length_), gradient});
       }
       if (!propagate[0]) return;
-      T* dx = side.overwrite<T>(bottom[0]->diff);
-      gemm<T>(side, false, false, batch_, inputs_, outputs_, dy, unit, T{0}, dx);
-      for_each(side, ChannelView{1, batch_, inputs_}, kElementGrain, AddAlong<T>{along, x, dx});
+      T* dx = device.overwrite<T>(bottom[0]->diff);
+      gemm<T>(device, false, false, batch_, inputs_, outputs_, dy, unit, T{0}, dx);
+      for_each(device, ChannelView{1, batch_, inputs_}, kElementGrain, AddAlong<T>{along, x, dx});
     });
   }
 

@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "core/dispatch.hpp"
-#include "kit/gemm.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/gemm.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -31,20 +31,20 @@ struct Products {
   T* c;
   int64_t c_stride;
 
-  void run(const Side& side) const {
+  void run(const ComputeDevice& device) const {
     if (m * n == 0) return;
-    if (c_stride == 0 || side.device() != nullptr || batch < omp_get_max_threads()) {
-      for (int64_t i = 0; i < batch; ++i) one(side, i);
+    if (c_stride == 0 || !device.on_host() || batch < omp_get_max_threads()) {
+      for (int64_t i = 0; i < batch; ++i) one(device, i);
       return;
     }
     // Small products, one thread each.
     parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) one(side, i);
+      for (int64_t i = begin; i < end; ++i) one(device, i);
     });
   }
-  void one(const Side& side, int64_t i) const {
+  void one(const ComputeDevice& device, int64_t i) const {
     const T beta = c_stride == 0 && i > 0 ? T{1} : T{0};
-    gemm<T>(side, transpose_a, transpose_b, m, n, k, a + i * a_stride, b + i * b_stride, beta,
+    gemm<T>(device, transpose_a, transpose_b, m, n, k, a + i * a_stride, b + i * b_stride, beta,
             c + i * c_stride);
   }
 };
@@ -97,57 +97,57 @@ class MatMulLayer : public TwoSidedLayer {
     return {all, (propagates(0) ? all : 0) + (propagates(1) ? all : 0)};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      T* y = side.overwrite<T>(top[0]->data);
+      T* y = device.overwrite<T>(top[0]->data);
       Products<T>{batch_,
                   transpose_a_,
                   transpose_b_,
                   m_,
                   n_,
                   k_,
-                  side.read<T>(bottom[0]->data),
+                  device.read<T>(bottom[0]->data),
                   m_ * k_,
-                  side.read<T>(bottom[1]->data),
+                  device.read<T>(bottom[1]->data),
                   shared_ ? 0 : k_ * n_,
                   y,
                   m_ * n_}
-          .run(side);
-      scale<T>(side, top[0]->count(), y);
+          .run(device);
+      scale<T>(device, top[0]->count(), y);
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* dy = side.read<T>(top[0]->diff);
+      const T* dy = device.read<T>(top[0]->diff);
       const int64_t of_a = m_ * k_, of_b = shared_ ? 0 : k_ * n_, of_y = m_ * n_;
       if (propagate[0]) {
-        const T* b = side.read<T>(bottom[1]->data);
-        T* da = side.overwrite<T>(bottom[0]->diff);
+        const T* b = device.read<T>(bottom[1]->data);
+        T* da = device.overwrite<T>(bottom[0]->diff);
         // dA = dY op(B)', or its transpose op(B) dY'.
         if (transpose_a_) {
           Products<T>{batch_, transpose_b_, true, k_, m_, n_, b, of_b, dy, of_y, da, of_a}.run(
-              side);
+              device);
         } else {
           Products<T>{batch_, false, !transpose_b_, m_, k_, n_, dy, of_y, b, of_b, da, of_a}.run(
-              side);
+              device);
         }
-        scale<T>(side, bottom[0]->count(), da);
+        scale<T>(device, bottom[0]->count(), da);
       }
       if (propagate[1]) {
-        const T* a = side.read<T>(bottom[0]->data);
-        T* db = side.overwrite<T>(bottom[1]->diff);
-        if (batch_ == 0) return fill_zero(side, bottom[1]->diff);
+        const T* a = device.read<T>(bottom[0]->data);
+        T* db = device.overwrite<T>(bottom[1]->diff);
+        if (batch_ == 0) return fill_zero(device, bottom[1]->diff);
         // dB = op(A)' dY, or its transpose dY' op(A).
         if (transpose_b_) {
           Products<T>{batch_, true, transpose_a_, n_, k_, m_, dy, of_y, a, of_a, db, of_b}.run(
-              side);
+              device);
         } else {
           Products<T>{batch_, !transpose_a_, false, k_, n_, m_, a, of_a, dy, of_y, db, of_b}.run(
-              side);
+              device);
         }
-        scale<T>(side, bottom[1]->count(), db);
+        scale<T>(device, bottom[1]->count(), db);
       }
     });
   }
@@ -157,9 +157,9 @@ class MatMulLayer : public TwoSidedLayer {
 
  private:
   template <class T>
-  void scale(const Side& side, int64_t count, T* values) const {
+  void scale(const ComputeDevice& device, int64_t count, T* values) const {
     if (scale_ != 1)
-      for_each(side, count, kElementGrain, Multiply<T>{static_cast<T>(scale_), values});
+      for_each(device, count, kElementGrain, Multiply<T>{static_cast<T>(scale_), values});
   }
 
   bool transpose_a_, transpose_b_;

@@ -43,8 +43,8 @@ void gather(const Tensor& in, const std::vector<Sample>& samples, int64_t size, 
     dispatch_float(out.dtype(), [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
-      const From* const source = in.host<From>();
-      To* const target = out.host_overwrite<To>();
+      const From* const source = in.read<From>();
+      To* const target = out.overwrite<To>();
       parallel_for(count, grain, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           const From* const row = source + samples[static_cast<size_t>(n)].record * size;
@@ -75,7 +75,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
       throw Error(
           "transform_param has several resize_param, of which one is drawn for each batch, and "
           "memory_data_param gives height and width; keep one of them");
-    loading_.access = Access::random;
+    loading_.order = ReadOrder::random;
     loading_.color = transform.force_color()  ? ColorMode::color
                      : transform.force_gray() ? ColorMode::gray
                                               : ColorMode::as_stored;
@@ -84,7 +84,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   }
 
   Arity arity() const override { return {0, 0, 1, 2}; }
-  bool is_source() const override { return true; }
+  const DataSource* data_source() const override { return this; }
 
   void reshape(Blobs, Blobs top) override {
     top[0]->reshape({batch_size_, record_[0], record_[1], record_[2]});
@@ -112,8 +112,8 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
                   "remove it");
     if (param().has_transform_param())
       context().log(Severity::warning,
-                    concat("layer '", name(), "': transform_param does nothing to arrays, which ",
-                           "have to be ready for the net; it is for MemoryData::set_images()"));
+                    text("layer '", name(), "': transform_param does nothing to arrays, which ",
+                         "have to be ready for the net; it is for MemoryData::set_images()"));
     loading_.source.reset();
     data_ = std::move(data);
     labels_ = std::move(labels);
@@ -176,7 +176,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   std::string record_key(int64_t index) const override {
     const std::vector<Sample>& samples = batch_.samples;
     if (index < 0 || index >= static_cast<int64_t>(samples.size())) return {};
-    return concat("record ", samples[static_cast<size_t>(index)].record);
+    return text("record ", samples[static_cast<size_t>(index)].record);
   }
 
  private:
@@ -225,8 +225,8 @@ void MemoryData::set(std::span<const float> data, std::span<const float> labels)
     throw Error("MemoryData gets ", data.size(), " values and ", count, " labels; records of ",
                 record.str(), " need ", count * record.count(), " values");
   Tensor records({count, record[0], record[1], record[2]}), classes({count});
-  std::ranges::copy(data, records.host_overwrite<float>());
-  std::ranges::copy(labels, classes.host_overwrite<float>());
+  std::ranges::copy(data, records.overwrite<float>());
+  std::ranges::copy(labels, classes.overwrite<float>());
   set(std::move(records), std::move(classes));
 }
 

@@ -32,7 +32,7 @@ class MemorySource final : public RecordSource {
   explicit MemorySource(Strings records) : records_(std::move(records)) {}
   int64_t count() const override { return static_cast<int64_t>(records_->size()); }
   std::string name() const override { return "the program's records"; }
-  std::unique_ptr<RecordReader> reader(Access) override {
+  std::unique_ptr<RecordReader> reader(ReadOrder) override {
     return std::make_unique<MemoryReader>(records_);
   }
 
@@ -63,11 +63,11 @@ std::string record_of(const Tensor& tensor, const Image& image, double label) {
   const auto count = static_cast<size_t>(image.count());
   if (tensor.dtype() == DType::u8) {
     datum.mutable_data()->resize(count);
-    copy_planes(image, tensor.host<uint8_t>(),
+    copy_planes(image, tensor.read<uint8_t>(),
                 reinterpret_cast<uint8_t*>(datum.mutable_data()->data()));
   } else {
     datum.mutable_float_data()->Resize(static_cast<int>(count), 0);
-    copy_planes(image, tensor.host<float>(), datum.mutable_float_data()->mutable_data());
+    copy_planes(image, tensor.read<float>(), datum.mutable_float_data()->mutable_data());
   }
   set_labels(labels_of(std::array{label}), datum);
   return datum.SerializeAsString();

@@ -8,10 +8,10 @@
 
 #include "core/dispatch.hpp"
 #include "core/simd.hpp"
-#include "kit/gemm.hpp"
-#include "kit/passes.hpp"
-#include "kit/resize.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/gemm.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resize.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/multi_stage_meanfield/permutohedral.hpp"
 #include "proto/layer.pb.h"
 
@@ -239,32 +239,33 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
   }
   size_t kept_bytes() const override { return f32_.bytes() + f64_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      Field<T>& field = fit<T>(side);
-      find_kernels(side, field);
-      const T *const unary = side.read<T>(bottom[0]->data), *const q =
-                                                                side.read<T>(bottom[1]->data);
-      T* const y = side.overwrite<T>(top[0]->data);
+      Field<T>& field = fit<T>(device);
+      find_kernels(device, field);
+      const T *const unary = device.read<T>(bottom[0]->data), *const q =
+                                                                  device.read<T>(bottom[1]->data);
+      T* const y = device.overwrite<T>(top[0]->data);
       for (int64_t n = 0; n < samples_; ++n) {
-        place_colours(side, field, n, bottom[2]->data.template host<T>());
-        forward_sample(side, field, n, unary + n * values(), q + n * values(), y + n * values());
+        place_colours(device, field, n, bottom[2]->data.template read<T>());
+        forward_sample(device, field, n, unary + n * values(), q + n * values(), y + n * values());
       }
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      Field<T>& field = fit<T>(side);
-      find_kernels(side, field);
-      const T* const dy = side.read<T>(top[0]->diff);
-      T* const to[] = {propagate[0] ? side.overwrite<T>(bottom[0]->diff) : nullptr,
-                       propagate[1] ? side.overwrite<T>(bottom[1]->diff) : nullptr};
+      Field<T>& field = fit<T>(device);
+      find_kernels(device, field);
+      const T* const dy = device.read<T>(top[0]->diff);
+      T* const to[] = {propagate[0] ? device.overwrite<T>(bottom[0]->diff) : nullptr,
+                       propagate[1] ? device.overwrite<T>(bottom[1]->diff) : nullptr};
       for (int64_t n = 0; n < samples_; ++n) {
-        backward_sample(side, field, n, dy + n * values());
+        backward_sample(device, field, n, dy + n * values());
         for (const size_t i : {size_t{0}, size_t{1}}) {
-          if (to[i]) to_planes<T>(side, i == 0 ? field.unary : field.states, to[i] + n * values());
+          if (to[i])
+            to_planes<T>(device, i == 0 ? field.unary : field.states, to[i] + n * values());
         }
       }
     });
@@ -287,7 +288,7 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
   }
 
   template <class T>
-  Field<T>& fit(const Side& side) {
+  Field<T>& fit(const ComputeDevice& device) {
     Field<T>& field = [&]() -> Field<T>& {
       if constexpr (std::is_same_v<T, float>) {
         return f32_;
@@ -307,17 +308,17 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
       at[1] = static_cast<double>(p / width_) / static_cast<double>(settings().theta_gamma());
     }
     field.spatial.lattice.place(pixels(), 2, field.features.data());
-    normalize(side, field.spatial);
+    normalize(device, field.spatial);
     return field;
   }
 
   /// scale = 1 over what the lattice makes of ones.
   template <class T>
-  void normalize(const Side& side, Kernel<T>& kernel) const {
-    T* const scale = overwrite<T>(side, kernel.scale, pixels());
-    fill(side, kernel.scale, 1, false);
-    kernel.lattice.filter(side, 1, false, scale, scale);
-    for_each(side, pixels(), kElementGrain, Invert<T>{scale});
+  void normalize(const ComputeDevice& device, Kernel<T>& kernel) const {
+    T* const scale = overwrite<T>(device, kernel.scale, pixels());
+    fill(device, kernel.scale, 1, false);
+    kernel.lattice.filter(device, 1, false, scale, scale);
+    for_each(device, pixels(), kElementGrain, Invert<T>{scale});
   }
 
   /// That of a sample: without training, one at a time is kept.
@@ -327,7 +328,8 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
   }
 
   template <class T>
-  void place_colours(const Side& side, Field<T>& field, int64_t sample, const T* images) {
+  void place_colours(const ComputeDevice& device, Field<T>& field, int64_t sample,
+                     const T* images) {
     const auto alpha = static_cast<double>(settings().theta_alpha());
     const auto beta = static_cast<double>(settings().theta_beta());
     field.features.resize(static_cast<size_t>(5 * pixels()));
@@ -342,117 +344,118 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
     }
     Kernel<T>& kernel = bilateral(field, sample);
     kernel.lattice.place(pixels(), 5, field.features.data());
-    normalize(side, kernel);
+    normalize(device, kernel);
   }
 
   /// The products of the compatibility with the weights of both filters.
   template <class T>
-  void find_kernels(const Side& side, Field<T>& field) const {
+  void find_kernels(const ComputeDevice& device, Field<T>& field) const {
     const int64_t n = channels_;
     const ThreadScope one(1);
     for (const size_t i : {size_t{0}, size_t{1}}) {
       Tensor& products = i == 0 ? field.spatial_products : field.bilateral_products;
-      gemm<T>(side, false, false, n, n, n, side.read<T>(params()[2]->data),
-              side.read<T>(params()[i]->data), T{0}, overwrite<T>(side, products, n * n));
+      gemm<T>(device, false, false, n, n, n, device.read<T>(params()[2]->data),
+              device.read<T>(params()[i]->data), T{0}, overwrite<T>(device, products, n * n));
     }
-    if (side.device() != nullptr) return;
+    if (!device.on_host()) return;
     const int64_t chunks = (pixels() + kPixels - 1) / kPixels;
     field.parts.resize(static_cast<size_t>(trains() ? chunks * n * n : 0));
   }
 
   template <class T>
-  T* pixel_rows(const Side& side, Tensor& tensor) const {
-    return overwrite<T>(side, tensor, values());
+  T* pixel_rows(const ComputeDevice& device, Tensor& tensor) const {
+    return overwrite<T>(device, tensor, values());
   }
   template <class T>
-  void to_planes(const Side& side, const Tensor& rows, T* planes) const {
-    for_each(side, values(), kElementGrain,
-             ToPlanes<T>{pixels(), channels_, side.read<T>(rows), planes});
+  void to_planes(const ComputeDevice& device, const Tensor& rows, T* planes) const {
+    for_each(device, values(), kElementGrain,
+             ToPlanes<T>{pixels(), channels_, device.read<T>(rows), planes});
   }
   template <class T>
-  void from_planes(const Side& side, const T* planes, Tensor& rows) const {
-    for_each(side, values(), kElementGrain,
-             FromPlanes<T>{pixels(), channels_, planes, pixel_rows<T>(side, rows)});
+  void from_planes(const ComputeDevice& device, const T* planes, Tensor& rows) const {
+    for_each(device, values(), kElementGrain,
+             FromPlanes<T>{pixels(), channels_, planes, pixel_rows<T>(device, rows)});
   }
 
   template <class T>
-  T* probabilities(const Side& side, Field<T>& field, int64_t sample, int64_t iteration) const {
-    return side.change<T>(field.probabilities) +
+  T* probabilities(const ComputeDevice& device, Field<T>& field, int64_t sample,
+                   int64_t iteration) const {
+    return device.change<T>(field.probabilities) +
            (trains() ? (sample * iterations_ + iteration) * values() : 0);
   }
 
   /// to (pixels, channels) += rows (pixels, channels) * products (channels, channels).
   template <class T>
-  void add_product(const Side& side, const T* rows, bool transposed, const Tensor& products,
-                   T* to) const {
+  void add_product(const ComputeDevice& device, const T* rows, bool transposed,
+                   const Tensor& products, T* to) const {
     const int64_t n = channels_;
-    const T* const matrix = side.read<T>(products);
-    if (side.device() != nullptr)
-      return gemm<T>(side, false, transposed, pixels(), n, n, rows, matrix, T{1}, to);
+    const T* const matrix = device.read<T>(products);
+    if (!device.on_host())
+      return gemm<T>(device, false, transposed, pixels(), n, n, rows, matrix, T{1}, to);
     each_chunk(pixels(), [&](int64_t first, int64_t count) {
       gemm<T>(false, transposed, count, n, n, T{1}, rows + first * n, matrix, T{1}, to + first * n);
     });
   }
 
   template <class T>
-  void forward_sample(const Side& side, Field<T>& field, int64_t sample, const T* unary, const T* q,
-                      T* top) const {
+  void forward_sample(const ComputeDevice& device, Field<T>& field, int64_t sample, const T* unary,
+                      const T* q, T* top) const {
     const int64_t n = channels_;
-    from_planes(side, unary, field.unary);
-    from_planes(side, q, field.states);
-    T *const states = side.change<T>(field.states), *const filtered =
-                                                        pixel_rows<T>(side, field.filtered);
+    from_planes(device, unary, field.unary);
+    from_planes(device, q, field.states);
+    T *const states = device.change<T>(field.states), *const filtered =
+                                                          pixel_rows<T>(device, field.filtered);
     for (int64_t i = 0; i < iterations_; ++i) {
-      T* const p = probabilities(side, field, sample, i);
-      if (side.device() != nullptr) {
-        for_each(side, pixels(), kPassGrain, SoftenRow<T>{n, states, p});
+      T* const p = probabilities(device, field, sample, i);
+      if (!device.on_host()) {
+        for_each(device, pixels(), kPassGrain, SoftenRow<T>{n, states, p});
       } else {
         each_chunk(pixels(), [&](int64_t first, int64_t count) {
           vectorized<soften_rows<T>>(count, n, static_cast<const T*>(states + first * n),
                                      p + first * n);
         });
       }
-      copy(side, field.unary, field.states);
+      copy(device, field.unary, field.states);
       // states = unary - products * filtered
       const auto subtract = [&](Kernel<T>& kernel, const Tensor& products) {
-        kernel.lattice.filter(side, n, false, p, filtered);
-        for_each(side, values(), kElementGrain,
-                 SubtractScaled<T>{n, side.read<T>(kernel.scale), filtered, filtered});
-        add_product<T>(side, filtered, true, products, states);
+        kernel.lattice.filter(device, n, false, p, filtered);
+        for_each(device, values(), kElementGrain,
+                 SubtractScaled<T>{n, device.read<T>(kernel.scale), filtered, filtered});
+        add_product<T>(device, filtered, true, products, states);
       };
       subtract(field.spatial, field.spatial_products);
       subtract(bilateral(field, sample), field.bilateral_products);
     }
-    to_planes(side, field.states, top);
+    to_planes(device, field.states, top);
   }
 
   /// The gradient of the unary is in field.unary then, that of the state in field.states.
   template <class T>
-  void backward_sample(const Side& side, Field<T>& field, int64_t sample, const T* dy) {
+  void backward_sample(const ComputeDevice& device, Field<T>& field, int64_t sample, const T* dy) {
     const int64_t n = channels_;
-    from_planes(side, dy, field.states);
-    T *const d_states = side.change<T>(field.states), *const d_unary =
-                                                          pixel_rows<T>(side, field.unary);
-    T *const filtered = pixel_rows<T>(side, field.filtered), *const dp =
-                                                                 pixel_rows<T>(side, field.sums);
-    fill_zero(side, field.unary);
+    from_planes(device, dy, field.states);
+    T *const d_states = device.change<T>(field.states), *const d_unary =
+                                                            pixel_rows<T>(device, field.unary);
+    T *const filtered = pixel_rows<T>(device, field.filtered), *const dp = pixel_rows<T>(
+                                                                   device, field.sums);
+    fill_zero(device, field.unary);
     for (int64_t i = iterations_ - 1; i >= 0; --i) {
-      const T* const p = probabilities(side, field, sample, i);
-      for_each(side, values(), kElementGrain, Accumulate<T>{d_states, d_unary});
-      fill_zero(side, field.sums);
+      const T* const p = probabilities(device, field, sample, i);
+      for_each(device, values(), kElementGrain, Accumulate<T>{d_states, d_unary});
+      fill_zero(device, field.sums);
       // Filters and products of channels can change places: the filtered gradients of the
       // pairwise terms are all that the gradients of p and of the parameters need.
       const auto add = [&](Kernel<T>& kernel, const Tensor& products, size_t weights) {
-        for_each(side, values(), kElementGrain,
-                 SubtractScaled<T>{n, side.read<T>(kernel.scale), d_states, filtered});
-        kernel.lattice.filter(side, n, true, filtered, filtered);
-        add_product<T>(side, filtered, false, products, dp);
-        add_gradients(side, field, filtered, p, weights);
+        for_each(device, values(), kElementGrain,
+                 SubtractScaled<T>{n, device.read<T>(kernel.scale), d_states, filtered});
+        kernel.lattice.filter(device, n, true, filtered, filtered);
+        add_product<T>(device, filtered, false, products, dp);
+        add_gradients(device, field, filtered, p, weights);
       };
       add(field.spatial, field.spatial_products, 0);
       add(bilateral(field, sample), field.bilateral_products, 1);
-      if (side.device() != nullptr) {
-        for_each(side, pixels(), kPassGrain, SoftenGradient<T>{n, p, dp, d_states});
+      if (!device.on_host()) {
+        for_each(device, pixels(), kPassGrain, SoftenGradient<T>{n, p, dp, d_states});
         continue;
       }
       each_chunk(pixels(), [&](int64_t first, int64_t count) {
@@ -463,12 +466,12 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
   }
 
   template <class T>
-  void add_gradients(const Side& side, Field<T>& field, const T* filtered, const T* p,
+  void add_gradients(const ComputeDevice& device, Field<T>& field, const T* filtered, const T* p,
                      size_t weights) {
     const int64_t n = channels_;
-    T* const products = overwrite<T>(side, field.products, n * n);
-    if (side.device() != nullptr) {
-      gemm<T>(side, true, false, n, n, pixels(), filtered, p, T{0}, products);
+    T* const products = overwrite<T>(device, field.products, n * n);
+    if (!device.on_host()) {
+      gemm<T>(device, true, false, n, n, pixels(), filtered, p, T{0}, products);
     } else {
       each_chunk(pixels(), [&](int64_t first, int64_t count) {
         gemm<T>(true, false, n, n, count, T{1}, filtered + first * n, p + first * n, T{0},
@@ -481,11 +484,11 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
     }
     const ThreadScope one(1);
     Parameter &own = *params()[weights], &compatibility = *params()[2];
-    if (T* const gradient = gradient_of<T>(side, &own))
-      gemm<T>(side, true, false, n, n, n, side.read<T>(compatibility.data), products, T{1},
+    if (T* const gradient = gradient_of<T>(device, &own))
+      gemm<T>(device, true, false, n, n, n, device.read<T>(compatibility.data), products, T{1},
               gradient);
-    if (T* const gradient = gradient_of<T>(side, &compatibility))
-      gemm<T>(side, false, true, n, n, n, products, side.read<T>(own.data), T{1}, gradient);
+    if (T* const gradient = gradient_of<T>(device, &compatibility))
+      gemm<T>(device, false, true, n, n, n, products, device.read<T>(own.data), T{1}, gradient);
   }
 
   int64_t iterations_ = 0;

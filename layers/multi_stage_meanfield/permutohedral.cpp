@@ -6,9 +6,9 @@
 
 #include "core/simd.hpp"
 #include "crema/error.hpp"
-#include "kit/blocks.hpp"
-#include "kit/passes.hpp"
-#include "kit/resize.hpp"
+#include "layer_support/blocks.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resize.hpp"
 
 namespace crema {
 namespace {
@@ -158,8 +158,8 @@ void Permutohedral<T>::place(int64_t points, int64_t dimensions, const double* f
   dimensions_ = dimensions;
   vertices_ = 0;
   const int64_t corners = points * (dimensions + 1);
-  int32_t* const vertices = overwrite<int32_t>(Side(), corners_, corners);
-  T* const weights = overwrite<T>(Side(), weights_, corners);
+  int32_t* const vertices = overwrite<int32_t>(ComputeDevice(), corners_, corners);
+  T* const weights = overwrite<T>(ComputeDevice(), weights_, corners);
   keys_.clear();
   table_.assign(std::bit_ceil(static_cast<size_t>(2 * corners + 1)), -1);
   for (int64_t p = 0; p < points; ++p) {
@@ -260,7 +260,8 @@ int32_t Permutohedral<T>::find(const int32_t* key) const {
 template <class T>
 void Permutohedral<T>::find_neighbours() {
   const int64_t d = dimensions_;
-  int32_t* const neighbours = overwrite_some<int32_t>(Side(), neighbours_, (d + 1) * vertices_ * 2);
+  int32_t* const neighbours =
+      overwrite_some<int32_t>(ComputeDevice(), neighbours_, (d + 1) * vertices_ * 2);
   parallel_for((d + 1) * vertices_, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t direction = i / vertices_;
@@ -280,8 +281,8 @@ void Permutohedral<T>::find_neighbours() {
 template <class T>
 void Permutohedral<T>::sort_by_vertex() {
   const auto corners = corners_.values<int32_t>();
-  int32_t* const begins = overwrite_some<int32_t>(Side(), begins_, vertices_ + 1);
-  int32_t* const touching = overwrite<int32_t>(Side(), touching_, corners_.count());
+  int32_t* const begins = overwrite_some<int32_t>(ComputeDevice(), begins_, vertices_ + 1);
+  int32_t* const touching = overwrite<int32_t>(ComputeDevice(), touching_, corners_.count());
   std::fill_n(begins, vertices_ + 1, 0);
   for (const int32_t vertex : corners) ++begins[vertex + 1];
   for (int64_t v = 1; v <= vertices_; ++v) begins[v] += begins[v - 1];
@@ -293,16 +294,16 @@ void Permutohedral<T>::sort_by_vertex() {
 }
 
 template <class T>
-void Permutohedral<T>::splat(const Side& side, int64_t channels, const T* x, T* values) {
+void Permutohedral<T>::splat(const ComputeDevice& device, int64_t channels, const T* x, T* values) {
   const int64_t corners = dimensions_ + 1;
-  const int32_t* const begins = side.read<int32_t>(begins_);
-  const int32_t* const touching = side.read<int32_t>(touching_);
-  const T* const weights = side.read<T>(weights_);
-  if (side.device() != nullptr) {
+  const int32_t* const begins = device.read<int32_t>(begins_);
+  const int32_t* const touching = device.read<int32_t>(touching_);
+  const T* const weights = device.read<T>(weights_);
+  if (!device.on_host()) {
     constexpr int64_t kThreads = 256;
     const int64_t entries = touching_.count() / std::max<int64_t>(vertices_, 1) + 1;
     return for_each_block(
-        side, vertices_ + 1, entries * channels, kThreads,
+        device, vertices_ + 1, entries * channels, kThreads,
         SplatVertex<T>{vertices_, corners, channels, begins, touching, weights, x, values});
   }
   std::fill_n(values + vertices_ * channels, channels, T{0});
@@ -312,11 +313,11 @@ void Permutohedral<T>::splat(const Side& side, int64_t channels, const T* x, T* 
 }
 
 template <class T>
-void Permutohedral<T>::blur(const Side& side, int64_t channels, int64_t direction, const T* from,
-                            T* to) {
-  const int32_t* const neighbours = side.read<int32_t>(neighbours_) + direction * vertices_ * 2;
-  if (side.device() != nullptr) {
-    return for_each(side, (vertices_ + 1) * channels, kPassGrain,
+void Permutohedral<T>::blur(const ComputeDevice& device, int64_t channels, int64_t direction,
+                            const T* from, T* to) {
+  const int32_t* const neighbours = device.read<int32_t>(neighbours_) + direction * vertices_ * 2;
+  if (!device.on_host()) {
+    return for_each(device, (vertices_ + 1) * channels, kPassGrain,
                     BlurValue<T>{vertices_, channels, neighbours, from, to});
   }
   std::fill_n(to + vertices_ * channels, channels, T{0});
@@ -326,12 +327,12 @@ void Permutohedral<T>::blur(const Side& side, int64_t channels, int64_t directio
 }
 
 template <class T>
-void Permutohedral<T>::slice(const Side& side, int64_t channels, const T* values, T* y) {
+void Permutohedral<T>::slice(const ComputeDevice& device, int64_t channels, const T* values, T* y) {
   const int64_t corners = dimensions_ + 1;
-  const int32_t* const vertices = side.read<int32_t>(corners_);
-  const T* const weights = side.read<T>(weights_);
-  if (side.device() != nullptr) {
-    return for_each(side, points_ * channels, kPassGrain,
+  const int32_t* const vertices = device.read<int32_t>(corners_);
+  const T* const weights = device.read<T>(weights_);
+  if (!device.on_host()) {
+    return for_each(device, points_ * channels, kPassGrain,
                     SliceValue<T>{corners, channels, vertices, weights, values, y});
   }
   parallel_for(points_, kGrain, [&](int64_t begin, int64_t end) {
@@ -340,16 +341,17 @@ void Permutohedral<T>::slice(const Side& side, int64_t channels, const T* values
 }
 
 template <class T>
-void Permutohedral<T>::filter(const Side& side, int64_t channels, bool adjoint, const T* x, T* y) {
+void Permutohedral<T>::filter(const ComputeDevice& device, int64_t channels, bool adjoint,
+                              const T* x, T* y) {
   const int64_t count = (vertices_ + 1) * channels;
-  T *values = overwrite_some<T>(side, values_, count),
-    *blurred = overwrite_some<T>(side, blurred_, count);
-  splat(side, channels, x, values);
+  T *values = overwrite_some<T>(device, values_, count),
+    *blurred = overwrite_some<T>(device, blurred_, count);
+  splat(device, channels, x, values);
   for (int64_t i = 0; i <= dimensions_; ++i) {
-    blur(side, channels, adjoint ? dimensions_ - i : i, values, blurred);
+    blur(device, channels, adjoint ? dimensions_ - i : i, values, blurred);
     std::swap(values, blurred);
   }
-  slice(side, channels, values, y);
+  slice(device, channels, values, y);
 }
 
 template class Permutohedral<float>;

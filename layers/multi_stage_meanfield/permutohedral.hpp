@@ -27,7 +27,7 @@ class Permutohedral {
   /// y = the filtered x, both (points, channels), in the memory of the side. `adjoint`: of the
   /// transposed filter, whose blurs run in the reverse order. y may be x. Results do not depend on
   /// the number of threads.
-  void filter(const Side& side, int64_t channels, bool adjoint, const T* x, T* y);
+  void filter(const ComputeDevice& device, int64_t channels, bool adjoint, const T* x, T* y);
 
   int64_t vertices() const { return vertices_; }
   size_t bytes() const;
@@ -39,9 +39,9 @@ class Permutohedral {
   size_t slot_of(const int32_t* key) const;
   void find_neighbours();
   void sort_by_vertex();
-  void splat(const Side& side, int64_t channels, const T* x, T* values);
-  void blur(const Side& side, int64_t channels, int64_t direction, const T* from, T* to);
-  void slice(const Side& side, int64_t channels, const T* values, T* y);
+  void splat(const ComputeDevice& device, int64_t channels, const T* x, T* values);
+  void blur(const ComputeDevice& device, int64_t channels, int64_t direction, const T* from, T* to);
+  void slice(const ComputeDevice& device, int64_t channels, const T* values, T* y);
 
   int64_t points_ = 0, dimensions_ = 0, vertices_ = 0;
   std::vector<int32_t> table_;  // vertex at each slot of the hash table; -1: free

@@ -13,12 +13,12 @@
 #include <span>
 #include <vector>
 
-#include "kit/matching.hpp"
+#include "layer_support/matching.hpp"
 #include "layers/multibox_loss/index_list.hpp"
 
 namespace crema {
 
-/// Further values of a match, beside those of kit/matching.hpp.
+/// Further values of a match, beside those of layer_support/matching.hpp.
 inline constexpr int32_t kNegative = -3;   // chosen as an example of background
 inline constexpr int32_t kDifficult = -4;  // matched with a box that is to be ignored
 

@@ -5,10 +5,10 @@
 #include <type_traits>
 
 #include "core/dispatch.hpp"
-#include "kit/class_weights.hpp"
-#include "kit/detection_rows.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/class_weights.hpp"
+#include "layer_support/detection_rows.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/multibox_loss/multibox_passes.hpp"
 #include "layers/multibox_loss/settings.hpp"
 #include "layers/multibox_loss/targets.hpp"
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kGrain = 2048;  // scores that a thread should have at least
 
-class MultiBoxLossLayer : public TwoSidedLayer, public MeanOver {
+class MultiBoxLossLayer : public TwoSidedLayer {
  public:
   explicit MultiBoxLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
@@ -32,7 +32,7 @@ class MultiBoxLossLayer : public TwoSidedLayer, public MeanOver {
   }
 
   Arity arity() const override { return {.min_bottoms = 4, .max_bottoms = 4}; }
-  std::optional<Units> mean_over(int top, int64_t) const override {
+  std::optional<MeanUnits> mean_over(int top, int64_t) const override {
     if (top != 0) return std::nullopt;
     return normalization_.units(images_, priors_, pairs_);
   }
@@ -87,81 +87,82 @@ class MultiBoxLossLayer : public TwoSidedLayer, public MeanOver {
     return {4 * n, 2 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      if (settings_.softmax && !estimates<T>(side)) {
-        for_each_position(side, split(), kGrain,
-                          FindSums<T>{{split(), side.read<T>(bottom[1]->data), nullptr,
-                                       side.overwrite<double>(log_sum_)},
+      if (settings_.softmax && !estimates<T>(device)) {
+        for_each_position(device, split(), kGrain,
+                          FindSums<T>{{split(), device.read<T>(bottom[1]->data), nullptr,
+                                       device.overwrite<double>(log_sum_)},
                                       settings_.background,
-                                      side.overwrite<T>(loss_)});
+                                      device.overwrite<T>(loss_)});
       }
-      find_targets<T>(bottom, estimates<T>(side));
-      if (weights_.by_frequency()) weights_.count(labels_.host<int32_t>(), labels_.count());
-      const T* const weight = weights_.weight<T>(side);
-      T* const parts = side.overwrite<T>(parts_);
-      sum(side, counts_[0] ? kEdges * pairs_ : 0, kPassGrain,
-          LocationLoss{location_math(), side.read<double>(difference_)},
+      find_targets<T>(bottom, estimates<T>(device));
+      if (weights_.by_frequency()) weights_.count(labels_.read<int32_t>(), labels_.count());
+      const T* const weight = weights_.weight<T>(device);
+      T* const parts = device.overwrite<T>(parts_);
+      sum(device, counts_[0] ? kEdges * pairs_ : 0, kPassGrain,
+          LocationLoss{location_math(), device.read<double>(difference_)},
           settings_.location_weight / divisor(), parts);
-      const T* x = side.read<T>(bottom[1]->data);
+      const T* x = device.read<T>(bottom[1]->data);
       if (settings_.softmax) {
-        sum(side, counts_[1] ? count_ : 0, kElementGrain,
-            ScoreLoss<T>{settings_.classes, side.read<int64_t>(counted_), x,
-                         side.read<double>(log_sum_), side.read<int32_t>(labels_), weight},
+        sum(device, counts_[1] ? count_ : 0, kElementGrain,
+            ScoreLoss<T>{settings_.classes, device.read<int64_t>(counted_), x,
+                         device.read<double>(log_sum_), device.read<int32_t>(labels_), weight},
             1 / divisor(), parts + 1);
       } else {
         const int64_t count = counts_[1] ? split().count() : 0;
-        const CrossEntropyLoss<T> each{x, side.read<T>(targets_), T{-1}};
+        const CrossEntropyLoss<T> each{x, device.read<T>(targets_), T{-1}};
         if (weight) {
-          sum(side, count, kPassGrain, WeightedCrossEntropyLoss<T>{each, factors(weight)},
+          sum(device, count, kPassGrain, WeightedCrossEntropyLoss<T>{each, factors(weight)},
               1 / divisor(), parts + 1);
         } else {
-          sum(side, count, kPassGrain, each, 1 / divisor(), parts + 1);
+          sum(device, count, kPassGrain, each, 1 / divisor(), parts + 1);
         }
       }
-      for_each(side, 1, 1, AddParts<T>{parts, side.overwrite<T>(top[0]->data)});
+      for_each(device, 1, 1, AddParts<T>{parts, device.overwrite<T>(top[0]->data)});
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double scale = static_cast<double>(top[0]->diff.template host<T>()[0]) / divisor();
+      const double scale = static_cast<double>(top[0]->diff.template read<T>()[0]) / divisor();
       for (size_t b = 0; b < 2; ++b) {
-        if (propagate[b] && (b == 0 || !counts_[b])) fill_zero(side, bottom[b]->diff);
+        if (propagate[b] && (b == 0 || !counts_[b])) fill_zero(device, bottom[b]->diff);
       }
       if (propagate[0] && counts_[0]) {
-        for_each(side, kEdges * pairs_, kPassGrain,
-                 LocationGradient<T>{location_math(), scale * settings_.location_weight,
-                                     side.read<double>(difference_), side.read<double>(factor_),
-                                     side.read<int64_t>(places_), side.change<T>(bottom[0]->diff)});
+        for_each(
+            device, kEdges * pairs_, kPassGrain,
+            LocationGradient<T>{location_math(), scale * settings_.location_weight,
+                                device.read<double>(difference_), device.read<double>(factor_),
+                                device.read<int64_t>(places_), device.change<T>(bottom[0]->diff)});
       }
       if (!propagate[1] || !counts_[1]) return;
       if (settings_.softmax) {
         return for_each_position(
-            side, split(), 4 * kGrain,
-            ScoreGradient<T>{settings_.classes, count_, side.read<int64_t>(counted_),
-                             static_cast<T>(scale), side.read<T>(bottom[1]->data),
-                             side.read<double>(log_sum_), side.read<int32_t>(labels_),
-                             weights_.weight<T>(side), side.overwrite<T>(bottom[1]->diff)});
+            device, split(), 4 * kGrain,
+            ScoreGradient<T>{settings_.classes, count_, device.read<int64_t>(counted_),
+                             static_cast<T>(scale), device.read<T>(bottom[1]->data),
+                             device.read<double>(log_sum_), device.read<int32_t>(labels_),
+                             weights_.weight<T>(device), device.overwrite<T>(bottom[1]->diff)});
       }
       const CrossEntropyGradient<T> each{scale,
                                          {nullptr},
-                                         side.read<T>(bottom[1]->data),
-                                         side.read<T>(targets_),
+                                         device.read<T>(bottom[1]->data),
+                                         device.read<T>(targets_),
                                          T{-1},
-                                         side.overwrite<T>(bottom[1]->diff)};
-      if (const T* const weight = weights_.weight<T>(side)) {
-        for_each(side, split().count(), kPassGrain,
+                                         device.overwrite<T>(bottom[1]->diff)};
+      if (const T* const weight = weights_.weight<T>(device)) {
+        for_each(device, split().count(), kPassGrain,
                  WeightedCrossEntropyGradient<T>{each, factors(weight)});
       } else {
-        for_each(side, split().count(), kPassGrain, each);
+        for_each(device, split().count(), kPassGrain, each);
       }
     });
   }
 
  protected:
-  BackwardReads reference_backward_reads() const override { return {Which{1}, false}; }
+  BackwardReads reference_backward_reads() const override { return {IndexSet{1}, false}; }
 
  private:
   /// Whether the loss of a bottom is part of the sum; propagate_down: false leaves it out.
@@ -183,32 +184,32 @@ class MultiBoxLossLayer : public TwoSidedLayer, public MeanOver {
 
   /// Whether losses of negatives are estimated. log_sum_ is then that of the positions that count.
   template <class T>
-  bool estimates(const Side& side) const {
-    return std::is_same_v<T, float> && side.device() == nullptr && settings_.may_estimate();
+  bool estimates(const ComputeDevice& device) const {
+    return std::is_same_v<T, float> && device.on_host() && settings_.may_estimate();
   }
 
   /// On the host: finds what the passes read.
   template <class T>
   void find_targets(Blobs bottom, bool estimated) {
     const bool softmax = settings_.softmax, mines = settings_.mines(), hard = settings_.hard();
-    const T* const priors = bottom[2]->data.template host<T>();
-    TargetInput<T> values{.locations = bottom[0]->data.template host<T>(),
+    const T* const priors = bottom[2]->data.template read<T>();
+    TargetInput<T> values{.locations = bottom[0]->data.template read<T>(),
                           .priors = priors,
                           .variances = priors + kEdges * priors_};
     if (mines && (hard || !softmax || estimated))
-      values.scores = bottom[1]->data.template host<T>();
-    if (softmax && hard) values.log_sum = log_sum_.host<double>();
-    if (softmax && mines && !hard && !estimated) values.loss = loss_.template host<T>();
-    if (estimated) values.log_sum_to = log_sum_.host_overwrite<double>();
+      values.scores = bottom[1]->data.template read<T>();
+    if (softmax && hard) values.log_sum = log_sum_.read<double>();
+    if (softmax && mines && !hard && !estimated) values.loss = loss_.template read<T>();
+    if (estimated) values.log_sum_to = log_sum_.overwrite<double>();
     auto& finder = std::get<TargetFinder<T>>(finders_);
     finder.find(bottom, values,
-                {labels_.host_overwrite<int32_t>(), counted_.host_overwrite<int64_t>(),
-                 softmax ? nullptr : targets_.template host_overwrite<T>()});
+                {labels_.overwrite<int32_t>(), counted_.overwrite<int64_t>(),
+                 softmax ? nullptr : targets_.template overwrite<T>()});
     count_ = finder.counted();
     pairs_ = finder.pairs();
     grow_pairs();
-    finder.write_pairs(values, places_.host_overwrite<int64_t>(),
-                       difference_.host_overwrite<double>(), factor_.host_overwrite<double>());
+    finder.write_pairs(values, places_.overwrite<int64_t>(), difference_.overwrite<double>(),
+                       factor_.overwrite<double>());
   }
   /// Makes the tensors of pairs larger if they are too small for pairs_, with headroom, so that few
   /// batches allocate.

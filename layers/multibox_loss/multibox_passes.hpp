@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/multibox_loss/location_math.hpp"
 #include "layers/multibox_loss/score_kernels.hpp"
 #include "layers/softmax/softmax_passes.hpp"

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kit/boxes.hpp"
-#include "kit/matching.hpp"
+#include "layer_support/boxes.hpp"
+#include "layer_support/matching.hpp"
 #include "layers/multibox_loss/mining.hpp"
 #include "proto/layer.pb.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "crema/layer.hpp"
-#include "kit/matching.hpp"
+#include "layer_support/matching.hpp"
 #include "layers/multibox_loss/index_list.hpp"
 #include "layers/multibox_loss/location_math.hpp"
 #include "layers/multibox_loss/mining.hpp"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "crema/error.hpp"
-#include "kit/detection_rows.hpp"
+#include "layer_support/detection_rows.hpp"
 
 namespace crema {
 
@@ -12,7 +12,7 @@ int64_t Truths<T>::image_of(const MultiBoxSettings& settings, const Blob& rows, 
                             int64_t images) {
   const int64_t image = image_of_row<T>(rows, row, kTruthRow, images);
   if (image < 0) return -1;
-  const T* const values = rows.data.host<T>() + row * kTruthRow;
+  const T* const values = rows.data.read<T>() + row * kTruthRow;
   const T label = values[1];
   const auto refuse = [&](const auto&... parts) {
     throw Error("row ", row, " of '", rows.name, "', of image ", image, ", ", parts...)
@@ -46,7 +46,7 @@ void Truths<T>::read(const MultiBoxSettings& settings, const Blob& rows, int64_t
   boxes_.resize(first_.back());
   labels_.resize(first_.back());
   ignored_.resize(first_.back());
-  const T* values = rows.data.host<T>();
+  const T* values = rows.data.read<T>();
   for (int64_t row = 0; row < count; ++row, values += kTruthRow) {
     const int64_t image = images_[static_cast<size_t>(row)];
     if (image < 0) continue;

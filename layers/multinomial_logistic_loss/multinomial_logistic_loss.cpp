@@ -1,8 +1,8 @@
 // MultinomialLogisticLoss: the mean of -log(probability of the label). See README.md.
 #include "core/dispatch.hpp"
-#include "kit/class_weights.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/class_weights.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
 
 namespace crema {
 namespace {
@@ -63,25 +63,27 @@ class MultinomialLogisticLossLayer : public LabelLoss {
     return {2 * n, n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const int32_t* labels = read_labels(side, bottom);
-    if (weights_.by_frequency()) weights_.count(LabelLoss::labels(Side()), scores().positions());
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const int32_t* labels = read_labels(device, bottom);
+    if (weights_.by_frequency())
+      weights_.count(LabelLoss::labels(ComputeDevice()), scores().positions());
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum(side, scores().outer, kPassGrain,
-          ItemLoss<T>{scores().size, side.read<T>(bottom[0]->data), labels,
-                      weights_.weight<T>(side)},
-          1 / divisor(), side.overwrite<T>(top[0]->data));
+      sum(device, scores().outer, kPassGrain,
+          ItemLoss<T>{scores().size, device.read<T>(bottom[0]->data), labels,
+                      weights_.weight<T>(device)},
+          1 / divisor(), device.overwrite<T>(top[0]->data));
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    fill_zero(side, bottom[0]->diff);
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
+    fill_zero(device, bottom[0]->diff);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
-      for_each(side, scores().outer, kPassGrain,
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      for_each(device, scores().outer, kPassGrain,
                LabelGradient<T>{scores().size, static_cast<T>(weight / divisor()),
-                                side.read<T>(bottom[0]->data), labels(side),
-                                weights_.weight<T>(side), side.change<T>(bottom[0]->diff)});
+                                device.read<T>(bottom[0]->data), labels(device),
+                                weights_.weight<T>(device), device.change<T>(bottom[0]->diff)});
     });
   }
 

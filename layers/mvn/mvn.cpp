@@ -1,8 +1,8 @@
 #include "layers/mvn/mvn.hpp"
 
 #include "core/dispatch.hpp"
-#include "kit/normalize.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/normalize.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/mvn/deviation.hpp"
 #include "proto/layer.pb.h"
 
@@ -87,43 +87,45 @@ void MVNLayer::prepare_reference(Blobs, Blobs) {
 }
 
 template <class T>
-void MVNLayer::centre(const Side& side, const T* from, bool scales, T* to) {
+void MVNLayer::centre(const ComputeDevice& device, const T* from, bool scales, T* to) {
   const double count = static_cast<double>(view_.inner);
-  const normalize::Statistics statistics{side.change<double>(mean_), side.change<double>(inverse_)};
-  channel_sums(side, view_, kPassGrain, ValueTerm<T>{from},
+  const normalize::Statistics statistics{device.change<double>(mean_),
+                                         device.change<double>(inverse_)};
+  channel_sums(device, view_, kPassGrain, ValueTerm<T>{from},
                normalize::StoreMean{count, statistics.mean});
   if (scales) {
-    channel_sums(side, view_, kPassGrain, normalize::SquaredDeviation<T>{from, statistics.mean},
+    channel_sums(device, view_, kPassGrain, normalize::SquaredDeviation<T>{from, statistics.mean},
                  StoreInverse{count, epsilon_, statistics});
   } else {
-    for_each(side, view_.channels, kPassGrain, StoreOne{statistics.inverse_deviation});
+    for_each(device, view_.channels, kPassGrain, StoreOne{statistics.inverse_deviation});
   }
-  for_each(side, view_, kPassGrain,
+  for_each(device, view_, kPassGrain,
            normalize::Forward<T>{{statistics, nullptr, nullptr, false}, from, to});
 }
 
-void MVNLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+void MVNLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   if (view_.inner == 0) return;
   dispatch_float(dtype(), [&]<class T>(T) {
-    centre(side, side.read<T>(bottom[0]->data), normalizes_variance_,
-           side.overwrite<T>(top[0]->data));
+    centre(device, device.read<T>(bottom[0]->data), normalizes_variance_,
+           device.overwrite<T>(top[0]->data));
   });
 }
 
-void MVNLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) {
+void MVNLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                            Blobs bottom) {
   if (view_.inner == 0) return;
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T* dy = side.read<T>(top[0]->diff);
-    T* dx = side.overwrite<T>(bottom[0]->diff);
+    const T* dy = device.read<T>(top[0]->diff);
+    T* dx = device.overwrite<T>(bottom[0]->diff);
     // Without the variance the layer is linear, and its own transpose.
-    if (!normalizes_variance_) return centre(side, dy, false, dx);
-    const T* y = side.read<T>(top[0]->data);
-    const double* inverse = side.read<double>(inverse_);
+    if (!normalizes_variance_) return centre(device, dy, false, dx);
+    const T* y = device.read<T>(top[0]->data);
+    const double* inverse = device.read<double>(inverse_);
     // The memory of `groups` pairs.
-    auto* means = reinterpret_cast<SumPair*>(side.change<double>(means_));
-    channel_sums(side, view_, kPassGrain, GradientTerm<T>{dy, y},
+    auto* means = reinterpret_cast<SumPair*>(device.change<double>(means_));
+    channel_sums(device, view_, kPassGrain, GradientTerm<T>{dy, y},
                  StoreMeans{static_cast<double>(view_.inner), epsilon_, inverse, means});
-    for_each(side, view_, kPassGrain, DataGradient<T>{dy, y, inverse, means, dx});
+    for_each(device, view_, kPassGrain, DataGradient<T>{dy, y, inverse, means, dx});
   });
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/channel_view.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 
@@ -18,11 +18,10 @@ class MVNLayer : public TwoSidedLayer {
   bool normalizes_variance() const { return normalizes_variance_; }
   double epsilon() const { return epsilon_; }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs top) override;
-  void release_reference() override { mean_ = inverse_ = means_ = Tensor(Shape{0}, DType::f64); }
   size_t kept_bytes() const override { return mean_.bytes() + inverse_.bytes() + means_.bytes(); }
 
  protected:
@@ -34,7 +33,7 @@ class MVNLayer : public TwoSidedLayer {
  private:
   /// to = from less the mean of its group, in the memory of the side, times inverse_ if `scales`.
   template <class T>
-  void centre(const Side& side, const T* from, bool scales, T* to);
+  void centre(const ComputeDevice& device, const T* from, bool scales, T* to);
 
   bool normalizes_variance_, across_channels_;
   double epsilon_;

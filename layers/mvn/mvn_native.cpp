@@ -3,26 +3,20 @@
 #include <vector>
 
 #include "backend/cpu/channelwise.hpp"
-#include "kit/native_engine.hpp"
+#include "layer_support/native_engine.hpp"
 #include "layers/mvn/deviation.hpp"
 #include "layers/mvn/mvn.hpp"
 
 namespace crema {
 namespace {
 
-class MVNNative : public NativeEngine<MVNLayer> {
+class MVNKernel : public NativeKernel<MVNLayer> {
  public:
-  size_t extra_bytes() const override {
-    return scratch_.bytes() + inverse_.size() * sizeof(double) +
-           (gain_.size() + centre_.size() + shift_.size() + slope_.size()) * sizeof(float);
-  }
-
- protected:
-  std::vector<Option> layouts(const MVNLayer&, Blobs bottom, Blobs top, std::string&) override {
+  static std::vector<Option> options(const MVNLayer&, Blobs bottom, Blobs top, std::string&) {
     return {uniform_option(bottom, top, DType::f32)};
   }
 
-  void plan(MVNLayer& mvn, Blobs, Blobs) override {
+  MVNKernel(MVNLayer& mvn, Blobs, Blobs) : NativeKernel(mvn) {
     const ChannelView& view = mvn.view();
     const ChannelLayout layout = view.channels == 1
                                      ? ChannelLayout::of_one(view.inner)
@@ -34,17 +28,23 @@ class MVNNative : public NativeEngine<MVNLayer> {
     for (auto* values : {&gain_, &centre_, &shift_, &slope_}) values->assign(groups, 0);
   }
 
+  size_t bytes() const override {
+    return scratch_.bytes() + inverse_.size() * sizeof(double) +
+           (gain_.size() + centre_.size() + shift_.size() + slope_.size()) * sizeof(float);
+  }
+
+ protected:
   void run_forward(MVNLayer& mvn, Blobs bottom, Blobs top) override {
-    centre(mvn, bottom[0]->data.host<float>(), mvn.normalizes_variance(),
-           top[0]->data.host_overwrite<float>());
+    centre(mvn, bottom[0]->data.read<float>(), mvn.normalizes_variance(),
+           top[0]->data.overwrite<float>());
   }
 
   void run_backward(MVNLayer& mvn, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    const float* dy = top[0]->diff.host<float>();
-    float* dx = bottom[0]->diff.host_overwrite<float>();
+    const float* dy = top[0]->diff.read<float>();
+    float* dx = bottom[0]->diff.overwrite<float>();
     if (!mvn.normalizes_variance()) return centre(mvn, dy, false, dx);
     if (mvn.view().inner == 0) return;
-    const float* y = top[0]->data.host<float>();
+    const float* y = top[0]->data.read<float>();
     const ChannelLayout& layout = split_.layout();
     const double count = static_cast<double>(mvn.view().inner);
     std::fill(centre_.begin(), centre_.end(), 0.0F);
@@ -105,7 +105,7 @@ class MVNNative : public NativeEngine<MVNLayer> {
 }  // namespace
 
 void register_mvn_native(Registry& registry) {
-  registry.add_engine<MVNNative>("MVN", "native", DeviceType::cpu);
+  registry.add_engine<NativeEngine<MVNKernel>>("MVN", "native", DeviceType::cpu);
 }
 
 }  // namespace crema

@@ -8,8 +8,8 @@
 #include "core/move.hpp"
 #include "core/philox.hpp"
 #include "crema/random.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/noise/noise_math.hpp"
 #include "proto/layer.pb.h"
 
@@ -98,21 +98,22 @@ class NoiseLayer : public TwoSidedLayer {
     return {adds_ ? kDraw * static_cast<double>(bottom[0]->count()) : 0, 0};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    if (!adds_) return copy(side, bottom[0]->data, top[0]->data);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    if (!adds_) return copy(device, bottom[0]->data, top[0]->data);
     // One Philox block makes the key of all others.
     Random random(run().seed, stream_ + run().pass, run().iteration);
     const uint32_t key0 = random.next_u32(), key1 = random.next_u32();
     const int64_t count = bottom[0]->count();
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = side.read<T>(bottom[0]->data);
-      const T* range = by_range_ ? greatest<T>(side, count, x) : nullptr;
-      for_each(side, count, kPassGrain,
-               AddNoise<T>{math_, key0, key1, range, x, side.overwrite<T>(top[0]->data)});
+      const T* x = device.read<T>(bottom[0]->data);
+      const T* range = by_range_ ? greatest<T>(device, count, x) : nullptr;
+      for_each(device, count, kPassGrain,
+               AddNoise<T>{math_, key0, key1, range, x, device.overwrite<T>(top[0]->data)});
     });
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    copy(side, top[0]->diff, bottom[0]->diff);
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
+    copy(device, top[0]->diff, bottom[0]->diff);
   }
 
  protected:
@@ -126,12 +127,12 @@ class NoiseLayer : public TwoSidedLayer {
 
   /// The greatest magnitude of all, in two steps.
   template <class T>
-  const T* greatest(const Side& side, int64_t count, const T* x) {
-    T* maxima = side.overwrite<T>(maxima_);
+  const T* greatest(const ComputeDevice& device, int64_t count, const T* x) {
+    T* maxima = device.overwrite<T>(maxima_);
     const int64_t part = (count + kParts - 1) / kParts;
-    for_each(side, kParts, kElementGrain / std::max<int64_t>(part, 1) + 1,
+    for_each(device, kParts, kElementGrain / std::max<int64_t>(part, 1) + 1,
              PartMaximum<T>{part, count, x, maxima});
-    for_each(side, 1, 1, PartMaximum<T>{kParts, kParts, maxima, maxima + kParts});
+    for_each(device, 1, 1, PartMaximum<T>{kParts, kParts, maxima, maxima + kParts});
     return maxima + kParts;
   }
 

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "core/dispatch.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/sums.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/sums.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -215,31 +215,31 @@ class NormalizeLayer : public TwoSidedLayer {
     return {4 * n, 8 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     if (bottom[0]->count() == 0) return;
     dispatch_float(dtype(), [&]<class T>(T) {
       for_each_position(
-          side, vectors_.split, kPassGrain,
-          Forward<T>{vectors_, static_cast<double>(settings().eps()), side.read<T>(bottom[0]->data),
-                     side.read<T>(params()[0]->data), side.overwrite<double>(inverse_norm_),
-                     side.overwrite<T>(top[0]->data)});
+          device, vectors_.split, kPassGrain,
+          Forward<T>{vectors_, static_cast<double>(settings().eps()),
+                     device.read<T>(bottom[0]->data), device.read<T>(params()[0]->data),
+                     device.overwrite<double>(inverse_norm_), device.overwrite<T>(top[0]->data)});
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     if (bottom[0]->count() == 0) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *x = side.read<T>(bottom[0]->data), *dy = side.read<T>(top[0]->diff);
-      const double* inverse_norm = side.read<double>(inverse_norm_);
-      if (T* gradient = gradient_of<T>(side, params()[0].get())) {
-        channel_sums(side, view_, kPassGrain, ScaleTerm<T>{vectors_, x, dy, inverse_norm},
+      const T *x = device.read<T>(bottom[0]->data), *dy = device.read<T>(top[0]->diff);
+      const double* inverse_norm = device.read<double>(inverse_norm_);
+      if (T* gradient = gradient_of<T>(device, params()[0].get())) {
+        channel_sums(device, view_, kPassGrain, ScaleTerm<T>{vectors_, x, dy, inverse_norm},
                      AddToGradient<T>{gradient});
       }
       if (!propagate[0]) return;
-      for_each_position(side, vectors_.split, kPassGrain,
-                        Backward<T>{vectors_, x, dy, side.read<T>(params()[0]->data), inverse_norm,
-                                    side.overwrite<T>(bottom[0]->diff)});
+      for_each_position(device, vectors_.split, kPassGrain,
+                        Backward<T>{vectors_, x, dy, device.read<T>(params()[0]->data),
+                                    inverse_norm, device.overwrite<T>(bottom[0]->diff)});
     });
   }
 

@@ -1,6 +1,6 @@
 // Parameter: its top is a learned tensor. See README.md.
 #include "core/move.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -21,14 +21,15 @@ class ParameterLayer : public TwoSidedLayer {
   }
   void reshape(Blobs, Blobs top) override { top[0]->reshape(learned().shape()); }
 
-  void run_forward(const Side& side, Blobs, Blobs top) override {
-    copy(side, learned().data, top[0]->data);
+  void run_forward(const ComputeDevice& device, Blobs, Blobs top) override {
+    copy(device, learned().data, top[0]->data);
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs) override {
     if (!learned().needs_gradient) return;
     Tensor& gradient = learned().gradient();
     const Tensor* const terms[] = {&gradient, &top[0]->diff};
-    add(side, terms, gradient);
+    add(device, terms, gradient);
   }
 
  protected:

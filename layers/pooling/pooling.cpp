@@ -6,8 +6,8 @@
 
 #include "core/dispatch.hpp"
 #include "crema/random.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -29,9 +29,9 @@ PoolingSetting setting_of(const char* name, const char* once, std::optional<uint
   PoolingSetting setting{.name = once};
   if (all) setting.values = {*all};
   if (h) setting.values = {*h, *w};
-  if (h) setting.name = concat(name, "_h and ", name, "_w");
+  if (h) setting.name = text(name, "_h and ", name, "_w");
   if (!each.empty()) {
-    setting.name = concat(once, "_3d");
+    setting.name = text(once, "_3d");
     setting.values.assign(each.begin(), each.end());
   }
   return setting;
@@ -196,26 +196,27 @@ void PoolingLayer::prepare_reference(Blobs, Blobs top) {
   choice_.reshape(remembers_choice() && trains() ? top[0]->shape() : Shape{0});
 }
 
-void PoolingLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+void PoolingLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T* in = side.read<T>(bottom[0]->data);
-    int32_t* choice = choice_.count() > 0 ? side.overwrite<int32_t>(choice_) : nullptr;
-    T* mask = top.size() > 1 ? side.overwrite<T>(top[1]->data) : nullptr;
-    for_each(side, top[0]->count(), kGrain,
+    const T* in = device.read<T>(bottom[0]->data);
+    int32_t* choice = choice_.count() > 0 ? device.overwrite<int32_t>(choice_) : nullptr;
+    T* mask = top.size() > 1 ? device.overwrite<T>(top[1]->data) : nullptr;
+    for_each(device, top[0]->count(), kGrain,
              PoolingForward<T>{windows_, method_, rectifies(), samples(), pooling_chance(*this), in,
-                               side.overwrite<T>(top[0]->data), choice, mask});
+                               device.overwrite<T>(top[0]->data), choice, mask});
   });
 }
 
-void PoolingLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&,
+void PoolingLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                                 Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T* dy = side.read<T>(top[0]->diff);
-    const T* in = reference_backward_reads().bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
-    const int32_t* choice = remembers_choice() ? side.read<int32_t>(choice_) : nullptr;
+    const T* dy = device.read<T>(top[0]->diff);
+    const T* in =
+        reference_backward_reads().bottom_data ? device.read<T>(bottom[0]->data) : nullptr;
+    const int32_t* choice = remembers_choice() ? device.read<int32_t>(choice_) : nullptr;
     for_each(
-        side, bottom[0]->count(), kGrain,
-        PoolingBackward<T>{windows_, dy, in, choice, false, side.overwrite<T>(bottom[0]->diff)});
+        device, bottom[0]->count(), kGrain,
+        PoolingBackward<T>{windows_, dy, in, choice, false, device.overwrite<T>(bottom[0]->diff)});
   });
 }
 

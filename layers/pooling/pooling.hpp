@@ -9,9 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/gradient_paths.hpp"
-#include "core/places.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/pooling/pooling_math.hpp"
 
 namespace crema {
@@ -31,7 +29,7 @@ struct PoolingSetting {
 /// The random numbers of the present pass of a layer.
 PoolingChance pooling_chance(const Layer& layer);
 
-class PoolingLayer : public TwoSidedLayer, public GradientPaths, public MakesPlaces {
+class PoolingLayer : public TwoSidedLayer {
  public:
   using Method = PoolingMethod;
 
@@ -52,11 +50,10 @@ class PoolingLayer : public TwoSidedLayer, public GradientPaths, public MakesPla
   std::optional<PlacedMap> places_of(int t) const override;
 
   /// Own kernels on CUDA, since cuDNN's windows end differently: published ones are rounded up.
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs top) override;
-  void release_reference() override { choice_ = Tensor(Shape{0}, DType::i32); }
   size_t kept_bytes() const override { return choice_.bytes(); }
 
   Method method() const { return method_; }

@@ -2,8 +2,8 @@
 // choices are remembered as one byte an output where windows have no more than 255 cells.
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
-#include "kit/native_engine.hpp"
-#include "kit/options.hpp"
+#include "layer_support/native_engine.hpp"
+#include "layer_support/options.hpp"
 #include "layers/pooling/pooling.hpp"
 #include "layers/pooling/pooling_kernels.hpp"
 
@@ -48,8 +48,8 @@ struct PoolingStage {
   }
   PoolingChoices choices() {
     if (choice.count() == 0) return {};
-    if (choice.dtype() == DType::u8) return {.bytes = choice.host_mut<uint8_t>()};
-    return {.words = choice.host_mut<int32_t>()};
+    if (choice.dtype() == DType::u8) return {.bytes = choice.change<uint8_t>()};
+    return {.words = choice.change<int32_t>()};
   }
   /// Runs body(image, row) for each row of each image of pixels, or body(plane, 0) for each plane.
   template <class Body>
@@ -64,23 +64,10 @@ struct PoolingStage {
 
 /// Volumes are pooled within their planes first, then along their depth. Along the depth, all
 /// values of a plane are the channels of one pixel.
-class PoolingNative : public NativeEngine<PoolingLayer> {
+class PoolingKernel : public NativeKernel<PoolingLayer> {
  public:
-  size_t extra_bytes() const override {
-    size_t bytes = between_.bytes();
-    for (const PoolingStage& stage : stages_) bytes += stage.choice.bytes();
-    return bytes;
-  }
-
-  void plan_scratch(ScratchPlan& scratch) const override {
-    if (!stages_[0].planes) return;
-    const size_t width = static_cast<size_t>(stages_[0].plan.row_width()) * PoolingRows::kBytes;
-    scratch.need("pooling rows", width * static_cast<size_t>(scratch.threads()));
-  }
-
- protected:
-  std::vector<Option> layouts(const PoolingLayer& pooling, Blobs bottom, Blobs top,
-                              std::string& why) override {
+  static std::vector<Option> options(const PoolingLayer& pooling, Blobs bottom, Blobs top,
+                                     std::string& why) {
     const PoolingWindows& windows = pooling.windows();
     if (pooling.method() == PoolingLayer::Method::stochastic) {
       why = "it has no stochastic pooling";
@@ -95,7 +82,7 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
     return {};
   }
 
-  void plan(PoolingLayer& pooling, Blobs bottom, Blobs top) override {
+  PoolingKernel(PoolingLayer& pooling, Blobs bottom, Blobs top) : NativeKernel(pooling) {
     const Tensor& in = bottom[0]->data;
     const PoolingWindows& windows = pooling.windows();
     const bool maximum = pooling.method() == PoolingLayer::Method::maximum;
@@ -120,21 +107,34 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
     for (PoolingStage& stage : stages_) stage.remember_choices();
   }
 
+  size_t bytes() const override {
+    size_t bytes = between_.bytes();
+    for (const PoolingStage& stage : stages_) bytes += stage.choice.bytes();
+    return bytes;
+  }
+
+  void plan_scratch(ScratchPlan& scratch) const override {
+    if (!stages_[0].planes) return;
+    const size_t width = static_cast<size_t>(stages_[0].plan.row_width()) * PoolingRows::kBytes;
+    scratch.need("pooling rows", width * static_cast<size_t>(scratch.threads()));
+  }
+
+ protected:
   void run_forward(PoolingLayer&, Blobs bottom, Blobs top) override {
-    const float* in = bottom[0]->data.host<float>();
-    float* out = top[0]->data.host_overwrite<float>();
-    float* mask = top.size() > 1 ? top[1]->data.host_overwrite<float>() : nullptr;
+    const float* in = bottom[0]->data.read<float>();
+    float* out = top[0]->data.overwrite<float>();
+    float* mask = top.size() > 1 ? top[1]->data.overwrite<float>() : nullptr;
     if (stages_.size() == 1) return forward_stage(stages_[0], in, out, mask, rectifies_);
-    float* between = between_.host_overwrite<float>();
+    float* between = between_.overwrite<float>();
     forward_stage(stages_[0], in, between, nullptr, false);
     forward_stage(stages_[1], between, out, nullptr, rectifies_);
   }
 
   void run_backward(PoolingLayer&, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    const float* dy = top[0]->diff.host<float>();
-    float* dx = bottom[0]->diff.host_overwrite<float>();
+    const float* dy = top[0]->diff.read<float>();
+    float* dx = bottom[0]->diff.overwrite<float>();
     if (stages_.size() == 1) return backward_stage(stages_[0], dy, dx);
-    float* between = between_.host_overwrite<float>();
+    float* between = between_.overwrite<float>();
     backward_stage(stages_[1], dy, between);
     backward_stage(stages_[0], between, dx);
   }
@@ -203,7 +203,7 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
 
 void register_pooling_native(Registry& registry) {
   for (const char* type : {"Pooling", "Pooling3D"})
-    registry.add_engine<PoolingNative>(type, "native", DeviceType::cpu);
+    registry.add_engine<NativeEngine<PoolingKernel>>(type, "native", DeviceType::cpu);
 }
 
 }  // namespace crema

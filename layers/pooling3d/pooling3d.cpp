@@ -1,5 +1,5 @@
 // Pooling3D: Pooling over volumes, with depth or time by itself. See README.md.
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/pooling/pooling.hpp"
 #include "proto/layer.pb.h"
 

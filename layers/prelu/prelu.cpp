@@ -1,9 +1,9 @@
 #include "layers/prelu/prelu.hpp"
 
 #include "core/dispatch.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/sums.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/sums.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -73,7 +73,7 @@ Flops PReLULayer::flops(Blobs bottom, Blobs) const {
   return {n, slope_->needs_gradient ? 3 * n : n};
 }
 
-bool PReLULayer::adopt(std::vector<Tensor>& published) const {
+bool PReLULayer::convert_weights(std::vector<Tensor>& published) const {
   return published.size() == 1 && squeeze(published[0], slope_->shape());
 }
 
@@ -89,27 +89,27 @@ ChannelView PReLULayer::view_of(const Tensor& tensor) const {
   return {shape[0], shape[1], inner};
 }
 
-void PReLULayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+void PReLULayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    for_each(side, view_of(bottom[0]->data), kPassGrain,
-             Forward<T>{side.read<T>(bottom[0]->data), side.read<T>(slope_->data),
-                        side.overwrite<T>(top[0]->data)});
+    for_each(device, view_of(bottom[0]->data), kPassGrain,
+             Forward<T>{device.read<T>(bottom[0]->data), device.read<T>(slope_->data),
+                        device.overwrite<T>(top[0]->data)});
   });
 }
 
-void PReLULayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
-                              Blobs bottom) {
+void PReLULayer::run_backward(const ComputeDevice& device, Blobs top,
+                              const std::vector<bool>& propagate, Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
     const ChannelView view = view_of(bottom[0]->data);
-    const T *dy = side.read<T>(top[0]->diff), *x = side.read<T>(bottom[0]->data);
+    const T *dy = device.read<T>(top[0]->diff), *x = device.read<T>(bottom[0]->data);
     // The sum first: dx may overwrite dy.
-    if (T* const gradient = gradient_of<T>(side, slope_)) {
-      channel_sums(side, view, kPassGrain, SlopeTerm<T>{dy, x}, AddToGradient<T>{gradient});
+    if (T* const gradient = gradient_of<T>(device, slope_)) {
+      channel_sums(device, view, kPassGrain, SlopeTerm<T>{dy, x}, AddToGradient<T>{gradient});
     }
     if (!propagate[0]) return;
     for_each(
-        side, view, kPassGrain,
-        DataGradient<T>{dy, x, side.read<T>(slope_->data), side.overwrite<T>(bottom[0]->diff)});
+        device, view, kPassGrain,
+        DataGradient<T>{dy, x, device.read<T>(slope_->data), device.overwrite<T>(bottom[0]->diff)});
   });
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/channel_view.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 
@@ -14,14 +14,14 @@ class PReLULayer : public TwoSidedLayer {
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
   /// Slopes with axes of extent 1 beside their own.
-  bool adopt(std::vector<Tensor>& published) const override;
+  bool convert_weights(std::vector<Tensor>& published) const override;
 
   /// One slope for all channels.
   bool is_shared() const { return shared_; }
   Parameter* slope() const { return slope_; }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   /// Contiguous and channels_last.
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;

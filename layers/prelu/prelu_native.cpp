@@ -3,23 +3,20 @@
 #include <algorithm>
 
 #include "backend/cpu/channelwise.hpp"
-#include "kit/native_engine.hpp"
-#include "kit/options.hpp"
+#include "layer_support/native_engine.hpp"
+#include "layer_support/options.hpp"
 #include "layers/prelu/prelu.hpp"
 
 namespace crema {
 namespace {
 
-class PReLUNative : public NativeEngine<PReLULayer> {
+class PReLUKernel : public NativeKernel<PReLULayer> {
  public:
-  size_t extra_bytes() const override { return scratch_.bytes() + padded_.size() * sizeof(float); }
-
- protected:
-  std::vector<Option> layouts(const PReLULayer&, Blobs bottom, Blobs top, std::string&) override {
+  static std::vector<Option> options(const PReLULayer&, Blobs bottom, Blobs top, std::string&) {
     return same_format_options(bottom, top, DType::f32, true);
   }
 
-  void plan(PReLULayer& prelu, Blobs bottom, Blobs) override {
+  PReLUKernel(PReLULayer& prelu, Blobs bottom, Blobs) : NativeKernel(prelu) {
     const Tensor& x = bottom[0]->data;
     const ChannelLayout layout =
         prelu.is_shared() ? ChannelLayout::of_one(x.storage())
@@ -31,9 +28,12 @@ class PReLUNative : public NativeEngine<PReLULayer> {
     padded_.assign(layout.block > 1 ? static_cast<size_t>(layout.padded_channels()) : 0, 0.0F);
   }
 
+  size_t bytes() const override { return scratch_.bytes() + padded_.size() * sizeof(float); }
+
+ protected:
   void run_forward(PReLULayer& prelu, Blobs bottom, Blobs top) override {
-    const float *x = bottom[0]->data.host<float>(), *slope = slopes(prelu);
-    float* y = top[0]->data.host_overwrite<float>();
+    const float *x = bottom[0]->data.read<float>(), *slope = slopes(prelu);
+    float* y = top[0]->data.overwrite<float>();
     channel_apply(split_, [&](const ChannelPiece& piece) {
       channel_slope(split_.layout(), piece, x, slope, y);
     });
@@ -41,10 +41,10 @@ class PReLUNative : public NativeEngine<PReLULayer> {
 
   void run_backward(PReLULayer& prelu, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
-    const float *x = bottom[0]->data.host<float>(), *dy = top[0]->diff.host<float>();
+    const float *x = bottom[0]->data.read<float>(), *dy = top[0]->diff.read<float>();
     const float* slope = slopes(prelu);
-    float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
-    float* gradient = gradient_of<float>(Side(), prelu.slope());
+    float* dx = propagate[0] ? bottom[0]->diff.overwrite<float>() : nullptr;
+    float* gradient = gradient_of<float>(ComputeDevice(), prelu.slope());
     channel_reduce(
         split_, scratch_,
         [&](const ChannelPiece& piece, const ChannelSums& sums) {
@@ -59,7 +59,7 @@ class PReLUNative : public NativeEngine<PReLULayer> {
  private:
   /// Blocks are padded with zeros.
   const float* slopes(const PReLULayer& prelu) {
-    const float* from = prelu.slope()->data.host<float>();
+    const float* from = prelu.slope()->data.read<float>();
     if (padded_.empty()) return from;
     std::copy_n(from, split_.layout().channels, padded_.data());
     return padded_.data();
@@ -73,7 +73,7 @@ class PReLUNative : public NativeEngine<PReLULayer> {
 }  // namespace
 
 void register_prelu_native(Registry& registry) {
-  registry.add_engine<PReLUNative>("PReLU", "native", DeviceType::cpu);
+  registry.add_engine<NativeEngine<PReLUKernel>>("PReLU", "native", DeviceType::cpu);
 }
 
 }  // namespace crema

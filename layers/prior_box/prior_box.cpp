@@ -1,7 +1,7 @@
 // PriorBox: default boxes of several sizes and aspect ratios. See README.md.
 #include <cmath>
 
-#include "kit/unused_settings.hpp"
+#include "layer_support/unused_settings.hpp"
 #include "layers/prior_box/prior_boxes.hpp"
 #include "proto/layer.pb.h"
 

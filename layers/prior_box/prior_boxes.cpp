@@ -112,7 +112,7 @@ void PriorBoxLayer::write_boxes() {
   const PriorBoxParameter& settings = param().prior_box_param();
   const auto offset = static_cast<double>(settings.offset());
   dispatch_float(dtype(), [&]<class T>(T) {
-    T* to = boxes_.host_overwrite<T>();
+    T* to = boxes_.overwrite<T>();
     const auto put = [&](double value) {
       *to++ = static_cast<T>(settings.clip() ? std::clamp(value, 0.0, 1.0) : value);
     };
@@ -134,8 +134,8 @@ void PriorBoxLayer::write_boxes() {
   });
 }
 
-void PriorBoxLayer::run_forward(const Side& side, Blobs, Blobs top) {
-  copy(side, boxes_, top[0]->data);
+void PriorBoxLayer::run_forward(const ComputeDevice& device, Blobs, Blobs top) {
+  copy(device, boxes_, top[0]->data);
 }
 
 }  // namespace crema

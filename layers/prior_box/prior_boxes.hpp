@@ -4,12 +4,11 @@
 #include <array>
 #include <vector>
 
-#include "core/gradient_paths.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 
-class PriorBoxLayer : public TwoSidedLayer, public GradientPaths {
+class PriorBoxLayer : public TwoSidedLayer {
  public:
   /// A box around a position, in pixels of the image.
   struct Size {
@@ -27,7 +26,7 @@ class PriorBoxLayer : public TwoSidedLayer, public GradientPaths {
   void reshape(Blobs bottom, Blobs top) override;
   /// The bottoms in whatever layout they have.
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   size_t kept_bytes() const override { return boxes_.bytes(); }
 
  protected:

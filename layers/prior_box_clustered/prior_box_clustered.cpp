@@ -1,5 +1,5 @@
 // PriorBoxClustered: default boxes of given widths and heights. See README.md.
-#include "kit/unused_settings.hpp"
+#include "layer_support/unused_settings.hpp"
 #include "layers/prior_box/prior_boxes.hpp"
 #include "proto/layer.pb.h"
 

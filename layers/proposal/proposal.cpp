@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
-#include "core/gradient_paths.hpp"
 #include "core/parallel.hpp"
-#include "kit/suppression.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/suppression.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -77,7 +76,7 @@ struct Scratch {
   std::vector<OfImage> images;
 };
 
-class ProposalLayer : public TwoSidedLayer, public GradientPaths {
+class ProposalLayer : public TwoSidedLayer {
  public:
   explicit ProposalLayer(const LayerInit& init)
       : TwoSidedLayer(init),
@@ -110,8 +109,8 @@ class ProposalLayer : public TwoSidedLayer, public GradientPaths {
         throw Error("'", blob.name, "' (", shape.str(), ") must be ", what, " N x ", channels,
                     " x H x W, for ", each, " anchors (ratio times scale)",
                     &blob == bottom[0] ? ""
-                                       : concat(", with the N, H and W of '", bottom[0]->name,
-                                                "' (", scores.str(), ")"));
+                                       : text(", with the N, H and W of '", bottom[0]->name, "' (",
+                                              scores.str(), ")"));
     };
     check(*bottom[0], 2 * each, "scores of background and object");
     check(*bottom[1], 4 * each, "offsets");
@@ -126,7 +125,7 @@ class ProposalLayer : public TwoSidedLayer, public GradientPaths {
     reshape_tops(top, images_ * most_regions());
   }
 
-  void run_forward(const Side&, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice&, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) { propose<T>(bottom, top); });
   }
 
@@ -149,7 +148,7 @@ class ProposalLayer : public TwoSidedLayer, public GradientPaths {
   template <class T>
   ImageInfo<T> info(const Blob& blob, int64_t image) const {
     const int64_t columns = blob.shape().count(1);
-    const T* const row = blob.data.host<T>() + image * columns;
+    const T* const row = blob.data.read<T>() + image * columns;
     const T scale_y = row[2], scale_x = columns > 3 ? row[3] : row[2];
     for (int64_t k = 0; k < std::min<int64_t>(columns, 4); ++k) {
       if (!(row[k] > 0 && std::isfinite(row[k])))
@@ -167,7 +166,7 @@ class ProposalLayer : public TwoSidedLayer, public GradientPaths {
     scratch.boxes.resize(static_cast<size_t>(images_ * anchors_an_image()));
     scratch.images.resize(static_cast<size_t>(images_));
     const int64_t area = height_ * width_, each = static_cast<int64_t>(anchors_.size());
-    const T *scores = bottom[0]->data.host<T>(), *offsets = bottom[1]->data.host<T>();
+    const T *scores = bottom[0]->data.read<T>(), *offsets = bottom[1]->data.read<T>();
     const auto score_of = [=](int64_t image, int64_t anchor) {
       return scores[((2 * image + 1) * each + anchor % each) * area + anchor / each];
     };
@@ -198,8 +197,8 @@ class ProposalLayer : public TwoSidedLayer, public GradientPaths {
     int64_t regions = 0;
     for (const auto& image : scratch.images) regions += static_cast<int64_t>(image.kept.size());
     reshape_tops(top, regions);
-    T* to = top[0]->data.host_overwrite<T>();
-    T* kept_scores = top.size() > 1 ? top[1]->data.host_overwrite<T>() : nullptr;
+    T* to = top[0]->data.overwrite<T>();
+    T* kept_scores = top.size() > 1 ? top[1]->data.overwrite<T>() : nullptr;
     for (int64_t n = 0; n < images_; ++n) {
       const BoundingBox<T>* const boxes = scratch.boxes.data() + n * anchors_an_image();
       for (const int32_t i : scratch.images[static_cast<size_t>(n)].kept) {

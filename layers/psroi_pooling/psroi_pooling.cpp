@@ -1,7 +1,7 @@
 // PSROIPooling: averages a region's cells, each from score maps of its own. See README.md.
 #include "core/checked.hpp"
-#include "kit/passes.hpp"
-#include "kit/regions.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/regions.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -98,19 +98,19 @@ class PSROIPoolingLayer : public RegionLayer {
     cells_.map_width = maps[3];
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const Region* regions = read_regions(side, bottom);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const Region* regions = read_regions(device, bottom);
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each(side, top[0]->count(), kPassGrain / 4,
-               Forward<T>{cells_, regions, side.read<T>(bottom[0]->data),
-                          side.overwrite<T>(top[0]->data)});
+      for_each(device, top[0]->count(), kPassGrain / 4,
+               Forward<T>{cells_, regions, device.read<T>(bottom[0]->data),
+                          device.overwrite<T>(top[0]->data)});
     });
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum_regions<T>(side, bottom, AddGradients<T>{cells_, side.read<T>(top[0]->diff)});
+      sum_regions<T>(device, bottom, AddGradients<T>{cells_, device.read<T>(top[0]->diff)});
     });
   }
 

@@ -6,8 +6,8 @@
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
 #include "crema/registry.hpp"
-#include "kit/matrix_products.hpp"
-#include "kit/options.hpp"
+#include "layer_support/matrix_products.hpp"
+#include "layer_support/options.hpp"
 #include "layers/recurrent/recurrent_layer.hpp"
 #include "proto/layer.pb.h"
 
@@ -40,12 +40,52 @@ Tensor weights_of(const RecurrentLayer& layer, int k) {
   return part;
 }
 
+class RecurrentKernel : public Kernel {
+ public:
+  RecurrentKernel(RecurrentLayer& of, const Option& option, Blobs bottom, Blobs top)
+      : Kernel(of), layer_(of) {
+    of.prepare_reference(bottom, top);
+    const ThreadScope scope(threads_of_a_product(of));
+    const size_t passes = option.choice.size() / static_cast<size_t>(of.product_count());
+    for (int i = 0; i < of.directions() * of.product_count(); ++i) {
+      const int k = i % of.product_count();
+      FasterProducts& products = products_.emplace_back(of.product_sizes(k), omp_get_max_threads());
+      for (size_t pass = 0; pass < passes; ++pass) {
+        const std::string name =
+            take_choice(of.context(), of.product_sizes(k), kProductOf[pass],
+                        option.choice[static_cast<size_t>(k) * passes + pass], products);
+        if (i >= of.product_count()) continue;
+        detail_ += text(detail_.empty() ? "" : ", ", kPassNames[pass], " ", name);
+      }
+    }
+  }
+  void enter(Blobs bottom, Blobs top) override { layer_.prepare_reference(bottom, top); }
+  void forward(Blobs bottom, Blobs top) override {
+    layer_.forward_by<float>(ComputeDevice(), products_.data(), bottom, top);
+  }
+  void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+    layer_.backward_by<float>(ComputeDevice(), products_.data(), top, propagate, bottom);
+  }
+  size_t bytes() const override {
+    size_t bytes = 0;
+    for (const FasterProducts& products : products_) bytes += products.bytes();
+    return bytes;
+  }
+  std::string detail() const override { return detail_; }
+
+ private:
+  RecurrentLayer& layer_;
+  std::vector<FasterProducts> products_;  // product_count() for each direction
+  std::string detail_;
+};
+
 class RecurrentEngine : public Engine {
  public:
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override {
-    const RecurrentLayer& of = this->of(layer);
+  std::vector<Option> options(const Layer& layer, Blobs bottom, Blobs top,
+                              std::string& why) const override {
+    const auto& of = static_cast<const RecurrentLayer&>(layer);
     if (layer.dtype() != DType::f32) {
-      why = concat("it computes in f32, not in ", to_string(layer.dtype()));
+      why = text("it computes in f32, not in ", to_string(layer.dtype()));
       return {};
     }
     const bool forced = layer.param().engine() == "native" || layer.context().engine() == "native";
@@ -69,48 +109,11 @@ class RecurrentEngine : public Engine {
     }
     return {option};
   }
-
-  void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) override {
-    RecurrentLayer& of = this->of(layer);
-    of.prepare_reference(bottom, top);
-    const ThreadScope scope(threads_of_a_product(of));
-    products_.clear();
-    detail_.clear();
-    const size_t passes = option.choice.size() / static_cast<size_t>(of.product_count());
-    for (int i = 0; i < of.directions() * of.product_count(); ++i) {
-      const int k = i % of.product_count();
-      FasterProducts& products = products_.emplace_back(of.product_sizes(k), omp_get_max_threads());
-      for (size_t pass = 0; pass < passes; ++pass) {
-        const std::string name =
-            take_choice(layer.context(), of.product_sizes(k), kProductOf[pass],
-                        option.choice[static_cast<size_t>(k) * passes + pass], products);
-        if (i >= of.product_count()) continue;
-        detail_ += concat(detail_.empty() ? "" : ", ", kPassNames[pass], " ", name);
-      }
-    }
+  std::unique_ptr<Kernel> make(Layer& layer, const Option& option, Blobs bottom,
+                               Blobs top) const override {
+    return std::make_unique<RecurrentKernel>(static_cast<RecurrentLayer&>(layer), option, bottom,
+                                             top);
   }
-  void resume(Layer& layer, Blobs bottom, Blobs top) override {
-    of(layer).prepare_reference(bottom, top);
-  }
-  void forward(Layer& layer, Blobs bottom, Blobs top) override {
-    of(layer).forward_by<float>(Side(), products_.data(), bottom, top);
-  }
-  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
-                Blobs bottom) override {
-    of(layer).backward_by<float>(Side(), products_.data(), top, propagate, bottom);
-  }
-  size_t extra_bytes() const override {
-    size_t bytes = 0;
-    for (const FasterProducts& products : products_) bytes += products.bytes();
-    return bytes;
-  }
-  std::string detail() const override { return detail_; }
-
- private:
-  static RecurrentLayer& of(Layer& layer) { return static_cast<RecurrentLayer&>(layer); }
-
-  std::vector<FasterProducts> products_;  // product_count() for each direction
-  std::string detail_;
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ void find_masked_steps(const Tensor& factors, std::vector<bool>& masked) {
   const int64_t batch = factors.shape()[1];
   masked.assign(static_cast<size_t>(factors.shape()[0]), true);
   dispatch_float(factors.dtype(), [&]<class T>(T) {
-    const T* values = factors.host<T>();
+    const T* values = factors.read<T>();
     for (int64_t i = 0; i < factors.count(); ++i) {
       if (!(values[i] >= 0 && values[i] <= 1))
         throw Error("the indicator ", values[i], " of step ", i / batch, ", sequence ", i % batch,
@@ -46,9 +46,9 @@ RecurrentLayer::RecurrentLayer(const LayerInit& init, int64_t blocks, int states
   if (units_ == 0)
     throw Error("num_output is missing or 0; say recurrent_param { num_output: N } with N > 0");
   if (settings.debug_info())
-    init.context.log(Severity::info, concat("layer '", init.param.name(),
-                                            "': debug_info has no effect; there is no unrolled "
-                                            "net whose blobs could be shown"));
+    init.context.log(Severity::info, text("layer '", init.param.name(),
+                                          "': debug_info has no effect; there is no unrolled "
+                                          "net whose blobs could be shown"));
 }
 
 ProductSizes RecurrentLayer::product_sizes(int k) const {
@@ -102,23 +102,23 @@ void RecurrentLayer::reshape(Blobs bottom, Blobs top) {
   };
   const Shape& x = bottom[0]->shape();
   check(*bottom[0], x.rank() >= 2 && x.count(2) == inputs_,
-        concat("(steps, sequences, ...) with ", inputs_, " values a step, as the weights are"));
+        text("(steps, sequences, ...) with ", inputs_, " values a step, as the weights are"));
   steps_ = x[0];
   batch_ = x[1];
-  const std::string as = concat(" for the input '", bottom[0]->name, "' (", x.str(), ")");
+  const std::string as = text(" for the input '", bottom[0]->name, "' (", x.str(), ")");
   const Shape cont{steps_, batch_};
   check(*bottom[1], bottom[1]->shape() == cont,
-        concat(cont.str(), ", one indicator for each step and sequence,", as));
+        text(cont.str(), ", one indicator for each step and sequence,", as));
   if (has_static_) {
     const Shape& fixed = bottom[2]->shape();
     check(*bottom[2], fixed.rank() >= 1 && fixed[0] == batch_ && fixed.count(1) == static_inputs_,
-          concat("(", batch_, ", ...) with ", static_inputs_, " values a sequence", as));
+          text("(", batch_, ", ...) with ", static_inputs_, " values a sequence", as));
   }
   const Shape state{directions(), batch_, units_};
   for (size_t i = 2 + (has_static_ ? 1 : 0); i < bottom.size(); ++i) {
     check(*bottom[i], bottom[i]->shape() == state,
-          concat(state.str(), ", a first state for each ",
-                 directions() == 2 ? "direction and sequence," : "sequence,", as));
+          text(state.str(), ", a first state for each ",
+               directions() == 2 ? "direction and sequence," : "sequence,", as));
   }
   top[0]->reshape(Shape{steps_, batch_, directions() * units_});
   for (size_t i = 1; i < top.size(); ++i) top[i]->reshape(state);

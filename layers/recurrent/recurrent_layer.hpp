@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/carried_state.hpp"
-#include "kit/matrix_products.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/matrix_products.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/recurrent/cells.hpp"
 
 namespace crema {
@@ -26,6 +26,7 @@ void find_masked_steps(const Tensor& factors, std::vector<bool>& masked);
 
 class RecurrentLayer : public TwoSidedLayer, public CarriesState {
  public:
+  const CarriesState* carries_state() const override { return this; }
   Arity arity() const override;
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
@@ -38,15 +39,15 @@ class RecurrentLayer : public TwoSidedLayer, public CarriesState {
   std::vector<Tensor> carried() const override;
   void carry(const std::vector<Tensor>& state) override;
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
-  /// The passes with the products (kit/matrix_products.hpp) of an engine: product_count() for each
-  /// direction.
+  /// The passes with the products (layer_support/matrix_products.hpp) of an engine: product_count()
+  /// for each direction.
   template <class T, class Products>
-  void forward_by(const Side& side, Products* products, Blobs bottom, Blobs top);
+  void forward_by(const ComputeDevice& device, Products* products, Blobs bottom, Blobs top);
   template <class T, class Products>
-  void backward_by(const Side& side, Products* products, Blobs top,
+  void backward_by(const ComputeDevice& device, Products* products, Blobs top,
                    const std::vector<bool>& propagate, Blobs bottom);
 
   int64_t steps() const { return steps_; }
@@ -74,25 +75,25 @@ class RecurrentLayer : public TwoSidedLayer, public CarriesState {
   BackwardReads reference_backward_reads() const override;
 
   // The arithmetic of a step; `count` elements. Part 1 follows the second product.
-  virtual void run_step(const Side& side, int64_t count, const ForwardStep<float>& step,
+  virtual void run_step(const ComputeDevice& device, int64_t count, const ForwardStep<float>& step,
                         int part) = 0;
-  virtual void run_step(const Side& side, int64_t count, const ForwardStep<double>& step,
+  virtual void run_step(const ComputeDevice& device, int64_t count, const ForwardStep<double>& step,
                         int part) = 0;
-  virtual void run_step(const Side& side, int64_t count, const BackwardStep<float>& step,
+  virtual void run_step(const ComputeDevice& device, int64_t count, const BackwardStep<float>& step,
                         int part) = 0;
-  virtual void run_step(const Side& side, int64_t count, const BackwardStep<double>& step,
-                        int part) = 0;
+  virtual void run_step(const ComputeDevice& device, int64_t count,
+                        const BackwardStep<double>& step, int part) = 0;
 
   /// A layer whose top is a function of h, and not h itself. For setup: the parameters of a
   /// direction.
   virtual bool has_outputs() const { return false; }
   virtual void add_output_params(const Filler& /*weights*/, const Filler& /*bias*/) {}
   /// Writes a direction's columns of the top from its h (T, N, H).
-  virtual void outputs(const Side& /*side*/, int /*direction*/, const Tensor& /*hidden*/,
+  virtual void outputs(const ComputeDevice& /*device*/, int /*direction*/, const Tensor& /*hidden*/,
                        Tensor& /*top*/) {}
   /// The diff (T, N, H) of a direction's h from that of the top; adds to the gradients of the
   /// layer's parameters.
-  virtual const Tensor& hidden_diffs(const Side& /*side*/, int /*direction*/,
+  virtual const Tensor& hidden_diffs(const ComputeDevice& /*device*/, int /*direction*/,
                                      const Tensor& /*hidden*/, const Blob& top) {
     return top.diff;
   }
@@ -141,33 +142,38 @@ class RecurrentLayer : public TwoSidedLayer, public CarriesState {
   const T* factors_of(const Direction& direction, const T* cont, int64_t t) const;
 
   template <class T>
-  void begin_states(const Side& side, int d, const T* cont, Blobs bottom);
+  void begin_states(const ComputeDevice& device, int d, const T* cont, Blobs bottom);
   template <class T>
-  void end_states(const Side& side, int d, Blobs top);
+  void end_states(const ComputeDevice& device, int d, Blobs top);
   template <class T>
-  void input_sums(const Side& side, Direction& direction, ForwardPass<T>& pass, Blobs bottom);
+  void input_sums(const ComputeDevice& device, Direction& direction, ForwardPass<T>& pass,
+                  Blobs bottom);
   template <class T>
-  ForwardPass<T> forward_pass(const Side& side, int d, Blobs bottom, Blobs top);
+  ForwardPass<T> forward_pass(const ComputeDevice& device, int d, Blobs bottom, Blobs top);
   template <class T, class Products>
-  void forward_step(const Side& side, ForwardPass<T>& pass, Products* products, int64_t i);
+  void forward_step(const ComputeDevice& device, ForwardPass<T>& pass, Products* products,
+                    int64_t i);
   template <class T>
-  BackwardPass<T> backward_pass(const Side& side, int d, Blobs top,
+  BackwardPass<T> backward_pass(const ComputeDevice& device, int d, Blobs top,
                                 const std::vector<bool>& propagate, Blobs bottom);
   template <class T, class Products>
-  void backward_step(const Side& side, BackwardPass<T>& pass, Products* products, int64_t i);
+  void backward_step(const ComputeDevice& device, BackwardPass<T>& pass, Products* products,
+                     int64_t i);
   /// Calls step(d, i) for all steps of all directions, in order within a direction.
   template <class Step>
-  void each_step(const Side& side, const Step& step) const;
+  void each_step(const ComputeDevice& device, const Step& step) const;
   template <class T>
-  void first_state_diffs(const Side& side, int d, const BackwardPass<T>& pass,
+  void first_state_diffs(const ComputeDevice& device, int d, const BackwardPass<T>& pass,
                          const std::vector<bool>& propagate, Blobs bottom);
   template <class T>
-  void gradients(const Side& side, int d, const std::vector<bool>& propagate, Blobs bottom);
+  void gradients(const ComputeDevice& device, int d, const std::vector<bool>& propagate,
+                 Blobs bottom);
   template <class T>
-  void recurrent_gradients(const Side& side, Direction& direction, const T* sum_diffs);
+  void recurrent_gradients(const ComputeDevice& device, Direction& direction, const T* sum_diffs);
   /// The gradient of the static input and of its weights.
   template <class T>
-  void static_gradients(const Side& side, int d, const T* diffs, bool propagates, Blobs bottom);
+  void static_gradients(const ComputeDevice& device, int d, const T* diffs, bool propagates,
+                        Blobs bottom);
 
   const int64_t blocks_;
   const int states_;

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/recurrent/recurrent_layer.hpp"
 #include "layers/recurrent/recurrent_passes.hpp"
 
@@ -36,8 +36,8 @@ struct AddLastColumns {
 
 /// What `part` of a tensor with one part a direction holds.
 template <class T>
-T* overwrite_part(const Side& side, Tensor& tensor, int part, int64_t count) {
-  return (part == 0 ? side.overwrite<T>(tensor) : side.change<T>(tensor)) + part * count;
+T* overwrite_part(const ComputeDevice& device, Tensor& tensor, int part, int64_t count) {
+  return (part == 0 ? device.overwrite<T>(tensor) : device.change<T>(tensor)) + part * count;
 }
 
 }  // namespace
@@ -78,82 +78,82 @@ const T* RecurrentLayer::factors_of(const Direction& direction, const T* cont, i
 }
 
 template <class T>
-void RecurrentLayer::begin_states(const Side& side, int d, const T* cont, Blobs bottom) {
+void RecurrentLayer::begin_states(const ComputeDevice& device, int d, const T* cont, Blobs bottom) {
   Direction& direction = directions_[static_cast<size_t>(d)];
   const size_t first = bottom.size() - static_cast<size_t>(states_);
   const int64_t row = batch_ * units_;
   for (size_t i = 0; i < static_cast<size_t>(states_); ++i) {
     const T* from = nullptr;
     if (exposes_) {
-      from = side.read<T>(bottom[first + i]->data) + d * row;
+      from = device.read<T>(bottom[first + i]->data) + d * row;
     } else if (!direction.reverse) {
       const Shape& carried = carried_[i].shape();
       if (carried.rank() != 2 || carried[0] != batch_ || carried[1] != units_)
         carried_[i] = Tensor(Shape{batch_, units_}, dtype());
-      from = side.read<T>(carried_[i]);
+      from = device.read<T>(carried_[i]);
     }
     // c gets its factors in the step. Without a step, the first states are the last ones.
     const T* factors =
         i == 0 && steps_ > 0 && !direction.reverse ? factors_of(direction, cont, 0) : nullptr;
-    T* to = side.change<T>(i == 0 ? direction.hidden : direction.cells);
+    T* to = device.change<T>(i == 0 ? direction.hidden : direction.cells);
     if (direction.reverse) to += steps_ * row;
-    for_each(side, row, kPassGrain, Masked<T>{units_, factors, from, nullptr, to});
+    for_each(device, row, kPassGrain, Masked<T>{units_, factors, from, nullptr, to});
   }
 }
 
 template <class T>
-void RecurrentLayer::end_states(const Side& side, int d, Blobs top) {
+void RecurrentLayer::end_states(const ComputeDevice& device, int d, Blobs top) {
   Direction& direction = directions_[static_cast<size_t>(d)];
   if (!exposes_ && direction.reverse) return;
   const int64_t row = batch_ * units_;
   for (size_t i = 0; i < static_cast<size_t>(states_); ++i) {
-    const T* from = side.read<T>(i == 0 ? direction.hidden : direction.cells);
+    const T* from = device.read<T>(i == 0 ? direction.hidden : direction.cells);
     if (!direction.reverse) from += steps_ * row;
-    T* const to = overwrite_part<T>(side, exposes_ ? top[1 + i]->data : carried_[i], d, row);
-    for_each(side, row, kPassGrain, Masked<T>{units_, nullptr, from, nullptr, to});
+    T* const to = overwrite_part<T>(device, exposes_ ? top[1 + i]->data : carried_[i], d, row);
+    for_each(device, row, kPassGrain, Masked<T>{units_, nullptr, from, nullptr, to});
   }
 }
 
 template <class T>
-void RecurrentLayer::input_sums(const Side& side, Direction& direction, ForwardPass<T>& pass,
-                                Blobs bottom) {
-  gemm<T>(side, false, true, steps_ * batch_, width(), inputs_, side.read<T>(bottom[0]->data),
-          side.read<T>(direction.input_weights->data), 0, pass.gates);
+void RecurrentLayer::input_sums(const ComputeDevice& device, Direction& direction,
+                                ForwardPass<T>& pass, Blobs bottom) {
+  gemm<T>(device, false, true, steps_ * batch_, width(), inputs_, device.read<T>(bottom[0]->data),
+          device.read<T>(direction.input_weights->data), 0, pass.gates);
   if (!has_static_) return;
-  T* of_sequence = side.overwrite<T>(direction.of_sequence);
-  gemm<T>(side, false, true, batch_, width(), static_inputs_, side.read<T>(bottom[2]->data),
-          side.read<T>(direction.static_weights->data), 0, of_sequence);
+  T* of_sequence = device.overwrite<T>(direction.of_sequence);
+  gemm<T>(device, false, true, batch_, width(), static_inputs_, device.read<T>(bottom[2]->data),
+          device.read<T>(direction.static_weights->data), 0, of_sequence);
   pass.step.of_sequence = of_sequence;
 }
 
 template <class T>
-auto RecurrentLayer::forward_pass(const Side& side, int d, Blobs bottom, Blobs top)
+auto RecurrentLayer::forward_pass(const ComputeDevice& device, int d, Blobs bottom, Blobs top)
     -> ForwardPass<T> {
   Direction& direction = directions_[static_cast<size_t>(d)];
   ForwardPass<T> pass{};
   pass.direction = &direction;
-  pass.cont = side.read<T>(bottom[1]->data);
+  pass.cont = device.read<T>(bottom[1]->data);
   // A repeated pass begins as the first one did.
-  if (!run().recomputing) begin_states<T>(side, d, pass.cont, bottom);
-  pass.weights = side.read<T>(direction.recurrent_weights->data);
-  pass.gates = side.overwrite<T>(direction.gates);
-  pass.hidden = side.change<T>(direction.hidden);
-  if (states_ == 2) pass.cells = side.change<T>(direction.cells);
-  if (direction.of_state.count() > 0) pass.of_state = side.overwrite<T>(direction.of_state);
-  pass.more_sums = side.overwrite<T>(direction.more_sums);
+  if (!run().recomputing) begin_states<T>(device, d, pass.cont, bottom);
+  pass.weights = device.read<T>(direction.recurrent_weights->data);
+  pass.gates = device.overwrite<T>(direction.gates);
+  pass.hidden = device.change<T>(direction.hidden);
+  if (states_ == 2) pass.cells = device.change<T>(direction.cells);
+  if (direction.of_state.count() > 0) pass.of_state = device.overwrite<T>(direction.of_state);
+  pass.more_sums = device.overwrite<T>(direction.more_sums);
   pass.step.units = units_;
-  pass.step.bias = side.read<T>(direction.bias->data);
-  pass.step.recurrent_bias = read_parameter<T>(side, direction.recurrent_bias);
+  pass.step.bias = device.read<T>(direction.bias->data);
+  pass.step.recurrent_bias = read_parameter<T>(device, direction.recurrent_bias);
   pass.step.hidden_row = has_outputs() ? units_ : directions() * units_;
-  pass.h = has_outputs() ? pass.gates : overwrite_part<T>(side, top[0]->data, d, units_);
+  pass.h = has_outputs() ? pass.gates : overwrite_part<T>(device, top[0]->data, d, units_);
   pass.h_step = batch_ * pass.step.hidden_row;
-  input_sums(side, direction, pass, bottom);
+  input_sums(device, direction, pass, bottom);
   return pass;
 }
 
 template <class T, class Products>
-void RecurrentLayer::forward_step(const Side& side, ForwardPass<T>& pass, Products* products,
-                                  int64_t i) {
+void RecurrentLayer::forward_step(const ComputeDevice& device, ForwardPass<T>& pass,
+                                  Products* products, int64_t i) {
   const Direction& direction = *pass.direction;
   const int64_t row = batch_ * units_, t = direction.step(i, steps_);
   const T* const before = pass.hidden + direction.before(t) * row;
@@ -173,16 +173,16 @@ void RecurrentLayer::forward_step(const Side& side, ForwardPass<T>& pass, Produc
   step.next_hidden = pass.hidden + direction.after(t) * row;
   step.more_sums = masked ? nullptr : pass.more_sums;
   if (!masked) products[0].times_transposed(before, pass.weights, pass.more_sums);
-  run_step(side, row, step, 0);
+  run_step(device, row, step, 0);
   if (reset_ != Reset::before_product) return;
   if (!masked)
     products[1].times_transposed(step.of_state, pass.weights + 2 * units_ * units_, pass.more_sums);
-  run_step(side, row, step, 1);
+  run_step(device, row, step, 1);
 }
 
 template <class Step>
-void RecurrentLayer::each_step(const Side& side, const Step& step) const {
-  if (side.device() == nullptr && directions_side_by_side()) {
+void RecurrentLayer::each_step(const ComputeDevice& device, const Step& step) const {
+  if (device.on_host() && directions_side_by_side()) {
     return parallel_for(directions(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t d = begin; d < end; ++d) {
         for (int64_t i = 0; i < steps_; ++i) step(d, i);
@@ -195,61 +195,62 @@ void RecurrentLayer::each_step(const Side& side, const Step& step) const {
 }
 
 template <class T, class Products>
-void RecurrentLayer::forward_by(const Side& side, Products* products, Blobs bottom, Blobs top) {
+void RecurrentLayer::forward_by(const ComputeDevice& device, Products* products, Blobs bottom,
+                                Blobs top) {
   find_masked_steps(bottom[1]->data, masked_steps_);
   std::array<ForwardPass<T>, 2> passes{};
   for (int d = 0; d < directions(); ++d)
-    passes[static_cast<size_t>(d)] = forward_pass<T>(side, d, bottom, top);
-  each_step(side, [&](int64_t d, int64_t i) {
-    forward_step(side, passes[static_cast<size_t>(d)], products + d * product_count(), i);
+    passes[static_cast<size_t>(d)] = forward_pass<T>(device, d, bottom, top);
+  each_step(device, [&](int64_t d, int64_t i) {
+    forward_step(device, passes[static_cast<size_t>(d)], products + d * product_count(), i);
   });
   for (int d = 0; d < directions(); ++d) {
-    end_states<T>(side, d, top);
-    if (has_outputs()) outputs(side, d, directions_[static_cast<size_t>(d)].gates, top[0]->data);
+    end_states<T>(device, d, top);
+    if (has_outputs()) outputs(device, d, directions_[static_cast<size_t>(d)].gates, top[0]->data);
   }
 }
 
 template <class T>
-auto RecurrentLayer::backward_pass(const Side& side, int d, Blobs top,
+auto RecurrentLayer::backward_pass(const ComputeDevice& device, int d, Blobs top,
                                    const std::vector<bool>& propagate, Blobs bottom)
     -> BackwardPass<T> {
   Direction& direction = directions_[static_cast<size_t>(d)];
   BackwardPass<T> pass{};
   pass.direction = &direction;
-  pass.cont = side.read<T>(bottom[1]->data);
-  pass.weights = side.read<T>(direction.recurrent_weights->data);
-  pass.gates = side.read<T>(direction.gates);
-  pass.hidden = side.read<T>(direction.hidden);
-  if (states_ == 2) pass.cells = side.read<T>(direction.cells);
-  if (reset_ == Reset::after_product) pass.of_state = side.read<T>(direction.of_state);
-  const Tensor& hidden_diff = hidden_diffs(side, d, direction.gates, *top[0]);
+  pass.cont = device.read<T>(bottom[1]->data);
+  pass.weights = device.read<T>(direction.recurrent_weights->data);
+  pass.gates = device.read<T>(direction.gates);
+  pass.hidden = device.read<T>(direction.hidden);
+  if (states_ == 2) pass.cells = device.read<T>(direction.cells);
+  if (reset_ == Reset::after_product) pass.of_state = device.read<T>(direction.of_state);
+  const Tensor& hidden_diff = hidden_diffs(device, d, direction.gates, *top[0]);
   pass.step.units = units_;
   pass.step.hidden_row = has_outputs() ? units_ : directions() * units_;
-  pass.h_diff = side.read<T>(hidden_diff) + (has_outputs() ? 0 : d * units_);
+  pass.h_diff = device.read<T>(hidden_diff) + (has_outputs() ? 0 : d * units_);
   pass.h_step = batch_ * pass.step.hidden_row;
-  pass.sum_diffs = side.overwrite<T>(direction.sum_diffs);
+  pass.sum_diffs = device.overwrite<T>(direction.sum_diffs);
   pass.recurrent_diffs = pass.sum_diffs;
-  pass.next_hidden_diff = side.overwrite<T>(direction.next_hidden_diff);
-  if (direction.kept_diff.count() > 0) pass.kept_diff = side.overwrite<T>(direction.kept_diff);
+  pass.next_hidden_diff = device.overwrite<T>(direction.next_hidden_diff);
+  if (direction.kept_diff.count() > 0) pass.kept_diff = device.overwrite<T>(direction.kept_diff);
   if (reset_ != Reset::none) {
-    pass.recurrent_diffs = side.overwrite<T>(direction.recurrent_diffs);
+    pass.recurrent_diffs = device.overwrite<T>(direction.recurrent_diffs);
     pass.step.kept_before_diff = pass.kept_diff;
   } else {
     pass.step.cell_before_diff = pass.kept_diff;
   }
   if (reset_ == Reset::before_product)
-    pass.candidate_diffs = side.overwrite<T>(direction.candidate_diffs);
+    pass.candidate_diffs = device.overwrite<T>(direction.candidate_diffs);
   if (exposes_) {
     pass.to_first_hidden = propagate[bottom.size() - static_cast<size_t>(states_)];
-    pass.step.next_hidden_diff = side.read<T>(top[1]->diff) + d * batch_ * units_;
-    if (states_ == 2) pass.step.cell_diff = side.read<T>(top[2]->diff) + d * batch_ * units_;
+    pass.step.next_hidden_diff = device.read<T>(top[1]->diff) + d * batch_ * units_;
+    if (states_ == 2) pass.step.cell_diff = device.read<T>(top[2]->diff) + d * batch_ * units_;
   }
   return pass;
 }
 
 template <class T, class Products>
-void RecurrentLayer::backward_step(const Side& side, BackwardPass<T>& pass, Products* products,
-                                   int64_t i) {
+void RecurrentLayer::backward_step(const ComputeDevice& device, BackwardPass<T>& pass,
+                                   Products* products, int64_t i) {
   const Direction& direction = *pass.direction;
   const int64_t row = batch_ * units_, t = direction.step(i, steps_);
   const int64_t recurrent_row = batch_ * product_sizes(0).rows;
@@ -265,14 +266,14 @@ void RecurrentLayer::backward_step(const Side& side, BackwardPass<T>& pass, Prod
   step.recurrent_diffs = pass.recurrent_diffs + t * recurrent_row;
   if (reset_ == Reset::before_product) {
     step.candidate_diffs = pass.candidate_diffs + t * row;
-    run_step(side, row, step, 1);
+    run_step(device, row, step, 1);
     if (!masked) {
       products[1].times(step.candidate_diffs, pass.weights + 2 * units_ * units_,
                         pass.next_hidden_diff);
     }
     step.of_state_diff = masked ? nullptr : pass.next_hidden_diff;
   }
-  run_step(side, row, step, 0);
+  run_step(device, row, step, 0);
   const bool passes_on = !masked && (i > 0 || pass.to_first_hidden);
   if (passes_on) products[0].times(step.recurrent_diffs, pass.weights, pass.next_hidden_diff);
   step.next_hidden_diff = passes_on ? pass.next_hidden_diff : nullptr;
@@ -282,7 +283,8 @@ void RecurrentLayer::backward_step(const Side& side, BackwardPass<T>& pass, Prod
 }
 
 template <class T>
-void RecurrentLayer::first_state_diffs(const Side& side, int d, const BackwardPass<T>& pass,
+void RecurrentLayer::first_state_diffs(const ComputeDevice& device, int d,
+                                       const BackwardPass<T>& pass,
                                        const std::vector<bool>& propagate, Blobs bottom) {
   if (!exposes_) return;
   const size_t first = bottom.size() - static_cast<size_t>(states_);
@@ -290,86 +292,87 @@ void RecurrentLayer::first_state_diffs(const Side& side, int d, const BackwardPa
   const BackwardStep<T>& step = pass.step;
   for (size_t i = first; i < bottom.size(); ++i) {
     if (!propagate[i]) continue;
-    T* const to = overwrite_part<T>(side, bottom[i]->diff, d, row);
+    T* const to = overwrite_part<T>(device, bottom[i]->diff, d, row);
     // That of c has its factors already.
     const Masked<T> masked =
         i == first ? Masked<T>{units_, step.next_factor, step.next_hidden_diff, step.kept_diff, to}
                    : Masked<T>{units_, nullptr, step.cell_diff, nullptr, to};
-    for_each(side, row, kPassGrain, masked);
+    for_each(device, row, kPassGrain, masked);
   }
 }
 
 template <class T, class Products>
-void RecurrentLayer::backward_by(const Side& side, Products* products, Blobs top,
+void RecurrentLayer::backward_by(const ComputeDevice& device, Products* products, Blobs top,
                                  const std::vector<bool>& propagate, Blobs bottom) {
   std::array<BackwardPass<T>, 2> passes{};
   for (int d = 0; d < directions(); ++d)
-    passes[static_cast<size_t>(d)] = backward_pass<T>(side, d, top, propagate, bottom);
-  each_step(side, [&](int64_t d, int64_t i) {
-    backward_step(side, passes[static_cast<size_t>(d)], products + d * product_count(),
+    passes[static_cast<size_t>(d)] = backward_pass<T>(device, d, top, propagate, bottom);
+  each_step(device, [&](int64_t d, int64_t i) {
+    backward_step(device, passes[static_cast<size_t>(d)], products + d * product_count(),
                   steps_ - 1 - i);
   });
   for (int d = 0; d < directions(); ++d) {
-    first_state_diffs(side, d, passes[static_cast<size_t>(d)], propagate, bottom);
-    gradients<T>(side, d, propagate, bottom);
+    first_state_diffs(device, d, passes[static_cast<size_t>(d)], propagate, bottom);
+    gradients<T>(device, d, propagate, bottom);
   }
 }
 
 template <class T>
-void RecurrentLayer::gradients(const Side& side, int d, const std::vector<bool>& propagate,
-                               Blobs bottom) {
+void RecurrentLayer::gradients(const ComputeDevice& device, int d,
+                               const std::vector<bool>& propagate, Blobs bottom) {
   Direction& direction = directions_[static_cast<size_t>(d)];
   const int64_t rows = steps_ * batch_;
-  const T* diffs = side.read<T>(direction.sum_diffs);
+  const T* diffs = device.read<T>(direction.sum_diffs);
   if (direction.input_weights->needs_gradient)
-    add_outer<T>(side, *direction.input_weights, rows, diffs, side.read<T>(bottom[0]->data));
-  if (direction.bias->needs_gradient) add_rows<T>(side, *direction.bias, rows, diffs);
-  recurrent_gradients(side, direction, diffs);
-  if (has_static_) static_gradients<T>(side, d, diffs, propagate[2], bottom);
+    add_outer<T>(device, *direction.input_weights, rows, diffs, device.read<T>(bottom[0]->data));
+  if (direction.bias->needs_gradient) add_rows<T>(device, *direction.bias, rows, diffs);
+  recurrent_gradients(device, direction, diffs);
+  if (has_static_) static_gradients<T>(device, d, diffs, propagate[2], bottom);
   if (propagate[0]) {
-    T* const dx = d == 0 ? side.overwrite<T>(bottom[0]->diff) : side.change<T>(bottom[0]->diff);
-    gemm<T>(side, false, false, rows, inputs_, width(), diffs,
-            side.read<T>(direction.input_weights->data), static_cast<T>(d > 0), dx);
+    T* const dx = d == 0 ? device.overwrite<T>(bottom[0]->diff) : device.change<T>(bottom[0]->diff);
+    gemm<T>(device, false, false, rows, inputs_, width(), diffs,
+            device.read<T>(direction.input_weights->data), static_cast<T>(d > 0), dx);
   }
 }
 
 template <class T>
-void RecurrentLayer::recurrent_gradients(const Side& side, Direction& direction,
+void RecurrentLayer::recurrent_gradients(const ComputeDevice& device, Direction& direction,
                                          const T* sum_diffs) {
   const int64_t rows = steps_ * batch_, units = units_;
-  const T* diffs = reset_ == Reset::none ? sum_diffs : side.read<T>(direction.recurrent_diffs);
-  const T* before = side.read<T>(direction.hidden) + direction.before(0) * batch_ * units;
+  const T* diffs = reset_ == Reset::none ? sum_diffs : device.read<T>(direction.recurrent_diffs);
+  const T* before = device.read<T>(direction.hidden) + direction.before(0) * batch_ * units;
   Parameter& weights = *direction.recurrent_weights;
   if (weights.needs_gradient) {
     const T beta = static_cast<T>(weights.begin_gradient());
-    T* const gradient = side.change<T>(weights.diff);
-    gemm<T>(side, true, false, product_sizes(0).rows, units, rows, diffs, before, beta, gradient);
+    T* const gradient = device.change<T>(weights.diff);
+    gemm<T>(device, true, false, product_sizes(0).rows, units, rows, diffs, before, beta, gradient);
     if (reset_ == Reset::before_product) {
-      gemm<T>(side, true, false, units, units, rows, side.read<T>(direction.candidate_diffs),
-              side.read<T>(direction.of_state), beta, gradient + 2 * units * units);
+      gemm<T>(device, true, false, units, units, rows, device.read<T>(direction.candidate_diffs),
+              device.read<T>(direction.of_state), beta, gradient + 2 * units * units);
     }
   }
   Parameter* const bias = direction.recurrent_bias;
   if (bias != nullptr && bias->needs_gradient) {
     const T beta = static_cast<T>(bias->begin_gradient());
-    channel_sums(side, {rows, width(), 1}, kPassGrain, ValueTerm<T>{diffs},
-                 AddLastColumns<T>{2 * units, AccumulateSum<T>{beta, side.change<T>(bias->diff)}});
+    channel_sums(
+        device, {rows, width(), 1}, kPassGrain, ValueTerm<T>{diffs},
+        AddLastColumns<T>{2 * units, AccumulateSum<T>{beta, device.change<T>(bias->diff)}});
   }
 }
 
 template <class T>
-void RecurrentLayer::static_gradients(const Side& side, int d, const T* diffs, bool propagates,
-                                      Blobs bottom) {
+void RecurrentLayer::static_gradients(const ComputeDevice& device, int d, const T* diffs,
+                                      bool propagates, Blobs bottom) {
   Direction& direction = directions_[static_cast<size_t>(d)];
-  T* sums = side.overwrite<T>(direction.of_sequence);
-  channel_sums(side, {steps_, batch_ * width(), 1}, kPassGrain, ValueTerm<T>{diffs},
+  T* sums = device.overwrite<T>(direction.of_sequence);
+  channel_sums(device, {steps_, batch_ * width(), 1}, kPassGrain, ValueTerm<T>{diffs},
                AccumulateSum<T>{0, sums});
   if (direction.static_weights->needs_gradient)
-    add_outer<T>(side, *direction.static_weights, batch_, sums, side.read<T>(bottom[2]->data));
+    add_outer<T>(device, *direction.static_weights, batch_, sums, device.read<T>(bottom[2]->data));
   if (!propagates) return;
-  T* const dx = d == 0 ? side.overwrite<T>(bottom[2]->diff) : side.change<T>(bottom[2]->diff);
-  gemm<T>(side, false, false, batch_, static_inputs_, width(), sums,
-          side.read<T>(direction.static_weights->data), static_cast<T>(d > 0), dx);
+  T* const dx = d == 0 ? device.overwrite<T>(bottom[2]->diff) : device.change<T>(bottom[2]->diff);
+  gemm<T>(device, false, false, batch_, static_inputs_, width(), sums,
+          device.read<T>(direction.static_weights->data), static_cast<T>(d > 0), dx);
 }
 
 namespace {
@@ -378,34 +381,35 @@ constexpr size_t kMostOfAll = 2 * RecurrentLayer::kMostProducts;
 
 /// Products by the library, for all directions.
 template <class T>
-std::array<LibraryProducts<T>, kMostOfAll> library_products(const Side& side,
+std::array<LibraryProducts<T>, kMostOfAll> library_products(const ComputeDevice& device,
                                                             const RecurrentLayer& layer) {
   std::array<LibraryProducts<T>, kMostOfAll> products{};
   for (int i = 0; i < layer.directions() * layer.product_count(); ++i) {
-    products[static_cast<size_t>(i)] = {{side}, layer.product_sizes(i % layer.product_count())};
+    products[static_cast<size_t>(i)] = {{device}, layer.product_sizes(i % layer.product_count())};
   }
   return products;
 }
 
 }  // namespace
 
-void RecurrentLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+void RecurrentLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    auto products = library_products<T>(side, *this);
-    forward_by<T>(side, products.data(), bottom, top);
+    auto products = library_products<T>(device, *this);
+    forward_by<T>(device, products.data(), bottom, top);
   });
 }
 
-void RecurrentLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
-                                  Blobs bottom) {
+void RecurrentLayer::run_backward(const ComputeDevice& device, Blobs top,
+                                  const std::vector<bool>& propagate, Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    auto products = library_products<T>(side, *this);
-    backward_by<T>(side, products.data(), top, propagate, bottom);
+    auto products = library_products<T>(device, *this);
+    backward_by<T>(device, products.data(), top, propagate, bottom);
   });
 }
 
-template void RecurrentLayer::forward_by<float>(const Side&, FasterProducts*, Blobs, Blobs);
-template void RecurrentLayer::backward_by<float>(const Side&, FasterProducts*, Blobs,
+template void RecurrentLayer::forward_by<float>(const ComputeDevice&, FasterProducts*, Blobs,
+                                                Blobs);
+template void RecurrentLayer::backward_by<float>(const ComputeDevice&, FasterProducts*, Blobs,
                                                  const std::vector<bool>&, Blobs);
 
 }  // namespace crema

@@ -3,11 +3,10 @@
 #include <optional>
 
 #include "core/dispatch.hpp"
-#include "core/mean_over.hpp"
-#include "kit/passes.hpp"
-#include "kit/position_sums.hpp"
-#include "kit/sums.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/position_sums.hpp"
+#include "layer_support/sums.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -81,7 +80,7 @@ struct Gradient {
   }
 };
 
-class ReductionLayer : public TwoSidedLayer, public MeanOver {
+class ReductionLayer : public TwoSidedLayer {
  public:
   using Operation = ReductionParameter::ReductionOp;
 
@@ -102,30 +101,31 @@ class ReductionLayer : public TwoSidedLayer, public MeanOver {
     rows_.size = shape.count(axis);
     top[0]->reshape(Shape(std::vector<int64_t>(shape.dims().begin(), shape.dims().begin() + axis)));
   }
-  std::optional<Units> mean_over(int, int64_t) const override {
+  std::optional<MeanUnits> mean_over(int, int64_t) const override {
     if (!of_batch_ || operation_ == ReductionParameter::MEAN) return std::nullopt;
-    return Units{.is_sum = true};
+    return MeanUnits{.is_sum = true};
   }
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
     return {operation_ == ReductionParameter::SUMSQ ? 2 * n : n, reads_x() ? 2 * n : 0};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch([&]<class Of, class T>(Of, T) {
-      const T* const x = side.read<T>(bottom[0]->data);
-      T* const y = side.overwrite<T>(top[0]->data);
+      const T* const x = device.read<T>(bottom[0]->data);
+      T* const y = device.overwrite<T>(top[0]->data);
       // Few long rows are shared out among threads one by one.
       if (rows_.outer <= kFewRows && rows_.size >= kLongRow) {
         for (int64_t i = 0; i < rows_.outer; ++i) {
-          sum(side, rows_.size, kPassGrain, Term<Of, T>{x + i * rows_.size}, factor(), y + i);
+          sum(device, rows_.size, kPassGrain, Term<Of, T>{x + i * rows_.size}, factor(), y + i);
         }
         return;
       }
-      position_sums(side, rows_, Term<Of, T>{x}, StoreSum<T>{factor(), y});
+      position_sums(device, rows_, Term<Of, T>{x}, StoreSum<T>{factor(), y});
     });
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
     if (rows_.size == 0) return;
     // Long rows are shared out among threads too.
     const int64_t parts = std::max<int64_t>(rows_.size / kElementGrain, 1);
@@ -134,10 +134,10 @@ class ReductionLayer : public TwoSidedLayer, public MeanOver {
     pieces.size = rows_.size / parts;
     dispatch([&]<class Of, class T>(Of, T) {
       for_each_position(
-          side, pieces, kElementGrain,
-          Gradient<Of, T>{rows_.size, parts, static_cast<T>(factor()), side.read<T>(top[0]->diff),
-                          reads_x() ? side.read<T>(bottom[0]->data) : nullptr,
-                          side.overwrite<T>(bottom[0]->diff)});
+          device, pieces, kElementGrain,
+          Gradient<Of, T>{rows_.size, parts, static_cast<T>(factor()), device.read<T>(top[0]->diff),
+                          reads_x() ? device.read<T>(bottom[0]->data) : nullptr,
+                          device.overwrite<T>(bottom[0]->diff)});
     });
   }
 

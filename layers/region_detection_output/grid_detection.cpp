@@ -55,7 +55,7 @@ void GridDetectionLayer::find(Blobs bottom, int64_t image, OfImage<T>& found) {
   const T least = static_cast<T>(settings_.least);
   for (size_t b = 0; b < grids_.size(); ++b) {
     const GridLayout& grid = grids_[b];
-    const T* const values = bottom[b]->data.template host<T>();
+    const T* const values = bottom[b]->data.template read<T>();
     for (int64_t a = 0; a < grid.anchors; ++a) {
       for (int64_t cell = 0; cell < grid.cells(); ++cell) {
         const auto value = [&](int64_t attribute) {
@@ -111,7 +111,7 @@ void GridDetectionLayer::find(Blobs bottom, int64_t image, OfImage<T>& found) {
   }
 }
 
-void GridDetectionLayer::run_forward(const Side&, Blobs bottom, Blobs top) {
+void GridDetectionLayer::run_forward(const ComputeDevice&, Blobs bottom, Blobs top) {
   const int64_t images = grids_[0].images;
   dispatch_float(dtype(), [&]<class T>(T) {
     auto& found = std::get<std::vector<OfImage<T>>>(memory_);

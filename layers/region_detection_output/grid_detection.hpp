@@ -5,9 +5,9 @@
 #include <tuple>
 #include <vector>
 
-#include "kit/detection_rows.hpp"
-#include "kit/suppression.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/detection_rows.hpp"
+#include "layer_support/suppression.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/region_loss/grid_detector.hpp"
 
 namespace crema {
@@ -36,7 +36,7 @@ class GridDetectionLayer : public TwoSidedLayer {
 
   /// With the bound: forward sets the number of boxes.
   void reshape(Blobs bottom, Blobs top) override;
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
 
  protected:
   GridDetectionLayer(const LayerInit& init, GridDetectionSettings settings);

@@ -5,7 +5,7 @@
 
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
-#include "kit/detection_rows.hpp"
+#include "layer_support/detection_rows.hpp"
 
 namespace crema {
 namespace {
@@ -94,7 +94,7 @@ void GridTruths::read(const Blob& labels, int64_t images, int64_t classes) {
   for (auto& of_image : truths_) of_image.clear();
   const Shape& shape = labels.shape();
   dispatch_float(labels.data.dtype(), [&]<class T>(T) {
-    const T* const values = labels.data.host<T>();
+    const T* const values = labels.data.read<T>();
     const bool edges = has_edges(shape);
     const int64_t width = edges ? kTruthRow : kCentreRow, rows = labels.count() / width;
     for (int64_t row = 0; row < rows; ++row) {

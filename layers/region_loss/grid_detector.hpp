@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "crema/blob.hpp"
-#include "kit/boxes.hpp"
+#include "layer_support/boxes.hpp"
 
 namespace crema {
 

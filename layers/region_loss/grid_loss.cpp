@@ -6,7 +6,7 @@
 
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -205,29 +205,29 @@ double GridLossLayer::loss_of(int64_t image, const T* values, T* gradient) {
   return sum;
 }
 
-void GridLossLayer::run_forward(const Side&, Blobs bottom, Blobs top) {
+void GridLossLayer::run_forward(const ComputeDevice&, Blobs bottom, Blobs top) {
   truths_.read(*bottom[1], grid_.images, grid_.classes);
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T* const values = bottom[0]->data.template host<T>();
-    T* const gradient = trains() ? gradient_.template host_overwrite<T>() : nullptr;
+    const T* const values = bottom[0]->data.template read<T>();
+    T* const gradient = trains() ? gradient_.template overwrite<T>() : nullptr;
     if (gradient) std::fill_n(gradient, gradient_.count(), T{0});
     parallel_for(grid_.images, 1, [&](int64_t begin, int64_t end) {
       for (int64_t image = begin; image < end; ++image)
         losses_[static_cast<size_t>(image)] = loss_of(image, values, gradient);
     });
     const double sum = std::accumulate(losses_.begin(), losses_.end(), 0.0);
-    top[0]->data.template host_overwrite<T>()[0] =
+    top[0]->data.template overwrite<T>()[0] =
         static_cast<T>(sum / static_cast<double>(std::max<int64_t>(grid_.images, 1)));
   });
 }
 
-void GridLossLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&,
+void GridLossLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                                  Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
-    for_each(side, bottom[0]->count(), kElementGrain,
+    const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+    for_each(device, bottom[0]->count(), kElementGrain,
              ScaleGradient<T>{weight / static_cast<double>(std::max<int64_t>(grid_.images, 1)),
-                              side.read<T>(gradient_), side.overwrite<T>(bottom[0]->diff)});
+                              device.read<T>(gradient_), device.overwrite<T>(bottom[0]->diff)});
   });
 }
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/region_loss/grid_detector.hpp"
 
 namespace crema {
@@ -38,8 +38,8 @@ class GridLossLayer : public TwoSidedLayer {
   void prepare_reference(Blobs bottom, Blobs top) override;
   size_t kept_bytes() const override { return gradient_.bytes(); }
   Flops flops(Blobs bottom, Blobs top) const override;
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
 
  protected:

@@ -8,9 +8,9 @@ struct Math : ReLUMath {
   static Math of(const Parameter& param) {
     return {{param.relu_param().negative_slope()}};
   }
-  // A layer that takes it over has no x to keep.
-  std::optional<Activation> activation() const {
+  /// As a step of the tail of the layer before it, which has no x to keep.
+  std::optional<TailStep> tail_step() const {
     if (reads_x()) return std::nullopt;
-    return Activation{Activation::Kind::relu, slope};
+    return TailStep{.kind = TailStep::Kind::relu, .slope = slope};
   }
 };

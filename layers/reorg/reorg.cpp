@@ -1,5 +1,5 @@
 // Reorg: moves blocks of positions into channels, or back. See README.md.
-#include "kit/index_map.hpp"
+#include "layer_support/index_map.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/checked.hpp"
-#include "kit/reshaping.hpp"
+#include "layer_support/reshaping.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -1,13 +1,12 @@
 // Resize: resizes maps to a size, by a factor, or to the size of another blob. See README.md.
-#include "core/gradient_paths.hpp"
-#include "kit/passes.hpp"
-#include "kit/resample.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resample.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-class ResizeLayer : public ResampleLayer, public GradientPaths {
+class ResizeLayer : public ResampleLayer {
  public:
   explicit ResizeLayer(const LayerInit& init) : ResampleLayer(init) {
     const ResizeLayerParameter& settings = init.param.resize_param();

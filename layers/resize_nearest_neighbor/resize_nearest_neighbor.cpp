@@ -1,6 +1,6 @@
 // ResizeNearestNeighbor: resizes maps without interpolation. See README.md.
-#include "kit/passes.hpp"
-#include "kit/resample.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resample.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/recurrent/recurrent_passes.hpp"
 
 namespace crema {
@@ -38,42 +38,43 @@ class RnnLayer : public CellLayer<RnnCell> {
   }
 
   // Elements of all steps are one step of RnnCell without states.
-  void outputs(const Side& side, int direction, const Tensor& hidden, Tensor& top) override {
+  void outputs(const ComputeDevice& device, int direction, const Tensor& hidden,
+               Tensor& top) override {
     Outputs& of = outputs_[static_cast<size_t>(direction)];
     const bool both = directions() == 2;
     dispatch_float(dtype(), [&]<class T>(T) {
-      T* const columns = (direction == 0 ? side.overwrite<T>(top) : side.change<T>(top));
-      T* const y = both ? side.overwrite<T>(of.outputs) : columns;
-      gemm<T>(side, false, true, rows(), units(), units(), side.read<T>(hidden),
-              side.read<T>(of.weights->data), 0, y);
-      run_step(side, rows() * units(),
+      T* const columns = (direction == 0 ? device.overwrite<T>(top) : device.change<T>(top));
+      T* const y = both ? device.overwrite<T>(of.outputs) : columns;
+      gemm<T>(device, false, true, rows(), units(), units(), device.read<T>(hidden),
+              device.read<T>(of.weights->data), 0, y);
+      run_step(device, rows() * units(),
                ForwardStep<T>{.units = units(),
                               .hidden_row = directions() * units(),
                               .sums = y,
-                              .bias = side.read<T>(of.bias->data),
+                              .bias = device.read<T>(of.bias->data),
                               .gates = both ? y : nullptr,
                               .hidden = columns + direction * units()},
                0);
     });
   }
-  const Tensor& hidden_diffs(const Side& side, int direction, const Tensor& hidden,
+  const Tensor& hidden_diffs(const ComputeDevice& device, int direction, const Tensor& hidden,
                              const Blob& top) override {
     Outputs& of = outputs_[static_cast<size_t>(direction)];
     const Tensor& y = directions() == 2 ? of.outputs : top.data;
     dispatch_float(dtype(), [&]<class T>(T) {
-      T* diffs = side.overwrite<T>(of.sum_diffs);
-      run_step(side, rows() * units(),
+      T* diffs = device.overwrite<T>(of.sum_diffs);
+      run_step(device, rows() * units(),
                BackwardStep<T>{.units = units(),
                                .hidden_row = directions() * units(),
-                               .gates = side.read<T>(y),
-                               .hidden_diff = side.read<T>(top.diff) + direction * units(),
+                               .gates = device.read<T>(y),
+                               .hidden_diff = device.read<T>(top.diff) + direction * units(),
                                .sum_diffs = diffs},
                0);
       if (of.weights->needs_gradient)
-        add_outer<T>(side, *of.weights, rows(), diffs, side.read<T>(hidden));
-      if (of.bias->needs_gradient) add_rows<T>(side, *of.bias, rows(), diffs);
-      gemm<T>(side, false, false, rows(), units(), units(), diffs, side.read<T>(of.weights->data),
-              0, side.overwrite<T>(of.hidden_diffs));
+        add_outer<T>(device, *of.weights, rows(), diffs, device.read<T>(hidden));
+      if (of.bias->needs_gradient) add_rows<T>(device, *of.bias, rows(), diffs);
+      gemm<T>(device, false, false, rows(), units(), units(), diffs,
+              device.read<T>(of.weights->data), 0, device.overwrite<T>(of.hidden_diffs));
     });
     return of.hidden_diffs;
   }

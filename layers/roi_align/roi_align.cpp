@@ -1,6 +1,6 @@
 // ROIAlign: averages of interpolated samples in each cell of a grid over a region. See README.md.
-#include "kit/passes.hpp"
-#include "kit/region_samples.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/region_samples.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -42,21 +42,21 @@ class ROIAlignLayer : public RegionLayer {
     cells_.map_width = maps[3];
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const Region* regions = read_regions(side, bottom);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const Region* regions = read_regions(device, bottom);
     dispatch_float(dtype(), [&]<class T>(T) {
       for_each(
-          side, top[0]->count(), kPassGrain / 16,
+          device, top[0]->count(), kPassGrain / 16,
           AverageSamples<T>{cells_, bottom[0]->shape()[1], cells_.height * cells_.width, regions,
-                            side.read<T>(bottom[0]->data), side.overwrite<T>(top[0]->data)});
+                            device.read<T>(bottom[0]->data), device.overwrite<T>(top[0]->data)});
     });
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum_regions<T>(side, bottom,
-                     AddGradients<T>{cells_, bottom[0]->shape()[1], side.read<T>(top[0]->diff)});
+      sum_regions<T>(device, bottom,
+                     AddGradients<T>{cells_, bottom[0]->shape()[1], device.read<T>(top[0]->diff)});
     });
   }
 

@@ -1,6 +1,6 @@
 // ROIPooling: the maximum in each cell of a grid over a region. See README.md.
-#include "kit/passes.hpp"
-#include "kit/regions.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/regions.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -95,21 +95,21 @@ class ROIPoolingLayer : public RegionLayer {
   }
   size_t kept_bytes() const override { return RegionLayer::kept_bytes() + places_.bytes(); }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const Region* regions = read_regions(side, bottom);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const Region* regions = read_regions(device, bottom);
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each(side, top[0]->count(), kPassGrain / 4,
-               Forward<T>{cells_, bottom[0]->shape()[1], regions, side.read<T>(bottom[0]->data),
-                          side.overwrite<int32_t>(places_), side.overwrite<T>(top[0]->data)});
+      for_each(device, top[0]->count(), kPassGrain / 4,
+               Forward<T>{cells_, bottom[0]->shape()[1], regions, device.read<T>(bottom[0]->data),
+                          device.overwrite<int32_t>(places_), device.overwrite<T>(top[0]->data)});
     });
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum_regions<T>(side, bottom,
+      sum_regions<T>(device, bottom,
                      AddGradients<T>{bottom[0]->shape()[1], cells_.height * cells_.width,
-                                     side.read<int32_t>(places_), side.read<T>(top[0]->diff)});
+                                     device.read<int32_t>(places_), device.read<T>(top[0]->diff)});
     });
   }
 

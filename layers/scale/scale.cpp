@@ -1,7 +1,7 @@
 #include "layers/scale/scale.hpp"
 
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -48,8 +48,8 @@ struct StoreGradients {
 };
 
 template <class T>
-const T* read_or_null(const Side& side, const Tensor* tensor) {
-  return tensor != nullptr ? side.read<T>(*tensor) : nullptr;
+const T* read_or_null(const ComputeDevice& device, const Tensor* tensor) {
+  return tensor != nullptr ? device.read<T>(*tensor) : nullptr;
 }
 
 Filler filler_or(bool given, const FillerParameter& filler, double otherwise) {
@@ -148,7 +148,7 @@ BackwardReads ScaleLayer::reference_backward_reads() const {
   const bool reads_x = scale_ ? scale_->needs_gradient : propagates(1);
   const bool reads_scale = !scale_ && propagates(0);
   if (reads_x && reads_scale) return {{0, 1}, false};
-  return {reads_x ? Which{0} : reads_scale ? Which{1} : Which(false), false};
+  return {reads_x ? IndexSet{0} : reads_scale ? IndexSet{1} : IndexSet(false), false};
 }
 
 std::optional<TailStep> ScaleLayer::as_tail_step() const {
@@ -156,29 +156,30 @@ std::optional<TailStep> ScaleLayer::as_tail_step() const {
   return TailStep{.kind = TailStep::Kind::affine, .scale = scale_, .bias = bias_};
 }
 
-void ScaleLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+void ScaleLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    for_each(side, view_, kPassGrain,
-             Forward<T>{side.read<T>(bottom[0]->data), read_or_null<T>(side, scale_data(bottom)),
-                        read_or_null<T>(side, bias_data(bottom)), side.overwrite<T>(top[0]->data)});
+    for_each(
+        device, view_, kPassGrain,
+        Forward<T>{device.read<T>(bottom[0]->data), read_or_null<T>(device, scale_data(bottom)),
+                   read_or_null<T>(device, bias_data(bottom)), device.overwrite<T>(top[0]->data)});
   });
 }
 
-void ScaleLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
-                              Blobs bottom) {
+void ScaleLayer::run_backward(const ComputeDevice& device, Blobs top,
+                              const std::vector<bool>& propagate, Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T* dy = side.read<T>(top[0]->diff);
+    const T* dy = device.read<T>(top[0]->diff);
     // Sums first: dx may overwrite dy.
-    const StoreGradients<T> store{gradients<T>(side, propagate, bottom)};
+    const StoreGradients<T> store{gradients<T>(device, propagate, bottom)};
     if (store.to.of_scale || store.to.of_bias) {
-      const T* x = store.to.of_scale ? side.read<T>(bottom[0]->data) : nullptr;
-      channel_sums(side, view_, kPassGrain, Terms<T>{dy, x}, store);
+      const T* x = store.to.of_scale ? device.read<T>(bottom[0]->data) : nullptr;
+      channel_sums(device, view_, kPassGrain, Terms<T>{dy, x}, store);
     }
     if (!propagate[0]) return;
-    if (!scales()) return copy(side, top[0]->diff, bottom[0]->diff);
-    for_each(
-        side, view_, kPassGrain,
-        DataGradient<T>{dy, side.read<T>(*scale_data(bottom)), side.overwrite<T>(bottom[0]->diff)});
+    if (!scales()) return copy(device, top[0]->diff, bottom[0]->diff);
+    for_each(device, view_, kPassGrain,
+             DataGradient<T>{dy, device.read<T>(*scale_data(bottom)),
+                             device.overwrite<T>(bottom[0]->diff)});
   });
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/channel_view.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 
@@ -46,11 +46,12 @@ class ScaleLayer : public TwoSidedLayer {
   };
   /// Clears that of a bottom.
   template <class T>
-  Gradients<T> gradients(const Side& side, const std::vector<bool>& propagate, Blobs bottom) const {
-    Gradients<T> result{gradient_of<T>(side, bias_), gradient_of<T>(side, scale_)};
+  Gradients<T> gradients(const ComputeDevice& device, const std::vector<bool>& propagate,
+                         Blobs bottom) const {
+    Gradients<T> result{gradient_of<T>(device, bias_), gradient_of<T>(device, scale_)};
     if (!learns_operand() && propagate[1]) {
-      fill_zero(side, bottom[1]->diff);
-      (scales() ? result.of_scale : result.of_bias) = side.change<T>(bottom[1]->diff);
+      fill_zero(device, bottom[1]->diff);
+      (scales() ? result.of_scale : result.of_bias) = device.change<T>(bottom[1]->diff);
     }
     return result;
   }
@@ -58,8 +59,8 @@ class ScaleLayer : public TwoSidedLayer {
   /// The first bottom; the operand covers its channels.
   const ChannelView& view() const { return view_; }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
 
  protected:

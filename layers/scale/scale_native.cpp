@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backend/cpu/channelwise.hpp"
-#include "kit/native_engine.hpp"
-#include "kit/options.hpp"
+#include "layer_support/native_engine.hpp"
+#include "layer_support/options.hpp"
 #include "layers/scale/scale.hpp"
 
 namespace crema {
@@ -27,15 +27,10 @@ void in_cached_parts(const ChannelLayout& layout, const ChannelPiece& piece, con
   }
 }
 
-class ScaleNative : public NativeEngine<ScaleLayer> {
+class ScaleKernel : public NativeKernel<ScaleLayer> {
  public:
-  size_t extra_bytes() const override {
-    return scratch_.bytes() + (scale_.size() + bias_.size()) * sizeof(float);
-  }
-
- protected:
-  std::vector<Option> layouts(const ScaleLayer& scale, Blobs bottom, Blobs top,
-                              std::string&) override {
+  static std::vector<Option> options(const ScaleLayer& scale, Blobs bottom, Blobs top,
+                                     std::string&) {
     // A second bottom of rank 3 and up would have to share the first one's format.
     const bool any_format =
         scale.fits_any_format() && (bottom.size() == 1 || bottom[1]->shape().rank() < 3);
@@ -43,7 +38,7 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
     return same_format_options(bottom, top, DType::f32, true);
   }
 
-  void plan(ScaleLayer& scale, Blobs bottom, Blobs) override {
+  ScaleKernel(ScaleLayer& scale, Blobs bottom, Blobs) : NativeKernel(scale) {
     const Tensor& x = bottom[0]->data;
     const ChannelView& view = scale.view();
     one_for_all_ = false;
@@ -77,11 +72,16 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
     bias_.assign(copies && scale.bias_data(bottom) ? padded : 0, 0.0F);
   }
 
+  size_t bytes() const override {
+    return scratch_.bytes() + (scale_.size() + bias_.size()) * sizeof(float);
+  }
+
+ protected:
   void run_forward(ScaleLayer& scale, Blobs bottom, Blobs top) override {
     const float* a = coefficients(scale.scale_data(bottom), scale_);
     const float* b = coefficients(scale.bias_data(bottom), bias_);
-    const float* x = bottom[0]->data.host<float>();
-    float* y = top[0]->data.host_overwrite<float>();
+    const float* x = bottom[0]->data.read<float>();
+    float* y = top[0]->data.overwrite<float>();
     for (int64_t image = 0; image < images_; ++image) {
       channel_apply(split_, [&](const ChannelPiece& piece) {
         channel_affine(split_.layout(), piece, x, {.scale = a, .shift = b}, y);
@@ -95,12 +95,12 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
 
   void run_backward(ScaleLayer& scale, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
-    auto to = scale.gradients<float>(Side(), propagate, bottom);
-    const float* dy = top[0]->diff.host<float>();
+    auto to = scale.gradients<float>(ComputeDevice(), propagate, bottom);
+    const float* dy = top[0]->diff.read<float>();
     // Only the gradient of the scale reads x. Otherwise its memory may be reused; dy is passed.
-    const float* x = to.of_scale ? bottom[0]->data.host<float>() : dy;
+    const float* x = to.of_scale ? bottom[0]->data.read<float>() : dy;
     const float* gain = coefficients(scale.scale_data(bottom), scale_);
-    float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
+    float* dx = propagate[0] ? bottom[0]->diff.overwrite<float>() : nullptr;
     if (dx == dy && !scale.scales()) dx = nullptr;  // it is there
     for (int64_t image = 0; image < images_; ++image) {
       backward_image(to, x, dy, {.gain = gain}, dx);
@@ -168,7 +168,7 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
   /// without a tensor, what is there: ones for a scale.
   const float* coefficients(const Tensor* values, std::vector<float>& room) const {
     if (!values) return room.empty() ? nullptr : room.data();
-    const float* from = values->host<float>();
+    const float* from = values->read<float>();
     if (room.empty()) return from;
     for_each_operand(0, split_.layout().channels, [&](int64_t c, int64_t operand) {
       room[static_cast<size_t>(c)] = from[one_for_all_ ? 0 : operand];
@@ -191,7 +191,7 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
 }  // namespace
 
 void add_scale_engines(Registry& registry, const std::string& type) {
-  registry.add_engine<ScaleNative>(type, "native", DeviceType::cpu);
+  registry.add_engine<NativeEngine<ScaleKernel>>(type, "native", DeviceType::cpu);
 }
 
 void register_scale_native(Registry& registry) { add_scale_engines(registry, "Scale"); }

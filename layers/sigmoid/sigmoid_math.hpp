@@ -5,7 +5,6 @@ struct Math {
 
   CREMA_FUNCTOR bool reads_x() const { return false; }
   CREMA_FUNCTOR bool reads_y() const { return true; }
-  std::optional<Activation> activation() const { return Activation{Activation::Kind::sigmoid}; }
 
   template <class V>
   CREMA_FUNCTOR V forward(V x) const {

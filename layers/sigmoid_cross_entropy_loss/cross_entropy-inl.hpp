@@ -1,5 +1,6 @@
 // The loss of one score x with target t in numbers or vectors V, and its derivative. Included
-// inside a namespace by each file that has another V, as NAME_math.hpp (kit/pointwise.hpp).
+// inside a namespace by each file that has another V, as NAME_math.hpp
+// (layer_support/pointwise.hpp).
 
 /// log(1 + exp(x)) - t x, without overflow.
 template <class V>

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/sigmoid_cross_entropy_loss/cross_entropy_kernels.hpp"
 
 namespace crema {

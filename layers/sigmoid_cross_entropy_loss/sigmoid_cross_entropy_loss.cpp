@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "core/dispatch.hpp"
-#include "kit/class_weights.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/class_weights.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/sigmoid_cross_entropy_loss/cross_entropy_passes.hpp"
 #include "proto/layer.pb.h"
 
@@ -28,7 +28,7 @@ struct Divide {
   }
 };
 
-class SigmoidCrossEntropyLossLayer : public TwoSidedLayer, public MeanOver {
+class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
  public:
   explicit SigmoidCrossEntropyLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
@@ -41,9 +41,9 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer, public MeanOver {
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }
-  std::optional<Units> mean_over(int top, int64_t) const override {
+  std::optional<MeanUnits> mean_over(int top, int64_t) const override {
     if (top != 0) return std::nullopt;
-    if (counts()) return Units{valid_.host<double>()[0]};
+    if (counts()) return MeanUnits{valid_.read<double>()[0]};
     return normalization_.units(items_, values_, count());
   }
   float default_loss_weight(int) const override { return 1; }
@@ -64,35 +64,36 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer, public MeanOver {
     return {6 * n, 5 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *x = side.read<T>(bottom[0]->data), *t = side.read<T>(bottom[1]->data);
-      T* loss = side.overwrite<T>(top[0]->data);
+      const T *x = device.read<T>(bottom[0]->data), *t = device.read<T>(bottom[1]->data);
+      T* loss = device.overwrite<T>(top[0]->data);
       const CrossEntropyLoss<T> each{x, t, ignored<T>()};
       if (weights_.weigh()) {
-        sum(side, count(), kPassGrain, WeightedCrossEntropyLoss<T>{each, factors<T>(side)},
+        sum(device, count(), kPassGrain, WeightedCrossEntropyLoss<T>{each, factors<T>(device)},
             1 / known_divisor(), loss);
       } else {
-        sum(side, count(), kPassGrain, each, 1 / known_divisor(), loss);
+        sum(device, count(), kPassGrain, each, 1 / known_divisor(), loss);
       }
       if (!counts()) return;
-      sum(side, count(), kElementGrain, Counts<T>{t, ignored<T>()}, 1,
-          side.overwrite<double>(valid_));
-      for_each(side, 1, 1, Divide<T>{valid(side), loss});
+      sum(device, count(), kElementGrain, Counts<T>{t, ignored<T>()}, 1,
+          device.overwrite<double>(valid_));
+      for_each(device, 1, 1, Divide<T>{valid(device), loss});
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
       const CrossEntropyGradient<T> each{
-          weight / known_divisor(),      valid(side),  side.read<T>(bottom[0]->data),
-          side.read<T>(bottom[1]->data), ignored<T>(), side.overwrite<T>(bottom[0]->diff)};
+          weight / known_divisor(),        valid(device), device.read<T>(bottom[0]->data),
+          device.read<T>(bottom[1]->data), ignored<T>(),  device.overwrite<T>(bottom[0]->diff)};
       if (weights_.weigh()) {
-        for_each(side, count(), kPassGrain,
-                 WeightedCrossEntropyGradient<T>{each, factors<T>(side)});
+        for_each(device, count(), kPassGrain,
+                 WeightedCrossEntropyGradient<T>{each, factors<T>(device)});
       } else {
-        for_each(side, count(), kPassGrain, each);
+        for_each(device, count(), kPassGrain, each);
       }
     });
   }
@@ -107,16 +108,16 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer, public MeanOver {
   }
   int64_t count() const { return items_ * values_; }
   template <class T>
-  ClassFactors<T> factors(const Side& side) const {
-    return {weights_.weight<T>(side), classes_,
+  ClassFactors<T> factors(const ComputeDevice& device) const {
+    return {weights_.weight<T>(device), classes_,
             std::max<int64_t>(values_ / std::max<int64_t>(classes_, 1), 1)};
   }
   /// Whether the divisor is the number of targets that are not ignored.
   bool counts() const {
     return ignored_ && normalization_.mode() == LossNormalization::Mode::valid;
   }
-  CountedTargets valid(const Side& side) const {
-    return {counts() ? side.read<double>(valid_) : nullptr};
+  CountedTargets valid(const ComputeDevice& device) const {
+    return {counts() ? device.read<double>(valid_) : nullptr};
   }
   /// The divisor, or 1 if it is counted.
   double known_divisor() const {

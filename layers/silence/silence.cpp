@@ -1,6 +1,6 @@
 // Silence: reads blobs that nothing else reads, so that they are no outputs. See README.md.
 #include "core/move.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 namespace {
@@ -13,12 +13,12 @@ class SilenceLayer : public TwoSidedLayer {
     return {.min_bottoms = 1, .max_bottoms = -1, .min_tops = 0, .max_tops = 0};
   }
   void reshape(Blobs, Blobs) override {}
-  void run_forward(const Side&, Blobs, Blobs) override {}
+  void run_forward(const ComputeDevice&, Blobs, Blobs) override {}
   /// dx = 0.
-  void run_backward(const Side& side, Blobs, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     for (size_t i = 0; i < bottom.size(); ++i) {
-      if (propagate[i]) fill_zero(side, bottom[i]->diff);
+      if (propagate[i]) fill_zero(device, bottom[i]->diff);
     }
   }
 

@@ -1,5 +1,5 @@
 // Slice: cuts its bottom along one axis. See README.md.
-#include "kit/parts.hpp"
+#include "layer_support/parts.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -1,7 +1,7 @@
 // SmoothL1Loss: squares of small differences, and larger ones as they are; and the variant of
 // R-FCN, SmoothL1LossOHEM. See README.md of both rooms.
-#include "kit/element_loss.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/element_loss.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/smooth_l1_loss/smooth_l1_math.hpp"
 #include "proto/layer.pb.h"
 
@@ -35,14 +35,14 @@ struct PositionSum {
   }
 };
 
-class SmoothL1LossOHEMLayer : public ElementLossLayer<SmoothL1OfSigma>, public MeanOver {
+class SmoothL1LossOHEMLayer : public ElementLossLayer<SmoothL1OfSigma> {
  public:
   explicit SmoothL1LossOHEMLayer(const LayerInit& init)
       : ElementLossLayer(init, 3, 2), normalization_(init.param) {
     check_loss_settings(init, {.ignore_label = false});
   }
 
-  std::optional<Units> mean_over(int top, int64_t) const override {
+  std::optional<MeanUnits> mean_over(int top, int64_t) const override {
     if (top != 0) return std::nullopt;
     return normalization_.units(split_.outer, split_.inner, split_.positions());
   }
@@ -58,12 +58,12 @@ class SmoothL1LossOHEMLayer : public ElementLossLayer<SmoothL1OfSigma>, public M
     if (top.size() > 1) top[1]->reshape(shape);
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    ElementLossLayer::run_forward(side, bottom, top);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    ElementLossLayer::run_forward(device, bottom, top);
     if (top.size() < 2) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each(side, split_.positions(), kElementGrain / std::max<int64_t>(split_.size, 1) + 1,
-               PositionSum<T>{split_, term<T>(side, bottom), side.overwrite<T>(top[1]->data)});
+      for_each(device, split_.positions(), kElementGrain / std::max<int64_t>(split_.size, 1) + 1,
+               PositionSum<T>{split_, term<T>(device, bottom), device.overwrite<T>(top[1]->data)});
     });
   }
 

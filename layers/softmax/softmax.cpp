@@ -1,7 +1,7 @@
 // Softmax: y = exp(x) / sum of exp(x) along one axis. See README.md.
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 #include "proto/layer.pb.h"
 
@@ -30,19 +30,20 @@ class SoftmaxLayer : public TwoSidedLayer {
     return {4 * n, 4 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = side.read<T>(bottom[0]->data);
-      for_each_position(side, split_, kGrain,
-                        SoftmaxForward<T>{split_, x, side.overwrite<T>(top[0]->data), nullptr});
+      const T* x = device.read<T>(bottom[0]->data);
+      for_each_position(device, split_, kGrain,
+                        SoftmaxForward<T>{split_, x, device.overwrite<T>(top[0]->data), nullptr});
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *dy = side.read<T>(top[0]->diff), *y = side.read<T>(top[0]->data);
-      for_each_position(side, split_, kGrain,
-                        SoftmaxBackward<T>{split_, dy, y, side.overwrite<T>(bottom[0]->diff)});
+      const T *dy = device.read<T>(top[0]->diff), *y = device.read<T>(top[0]->data);
+      for_each_position(device, split_, kGrain,
+                        SoftmaxBackward<T>{split_, dy, y, device.overwrite<T>(bottom[0]->diff)});
     });
   }
 

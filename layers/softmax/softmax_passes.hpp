@@ -4,7 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/softmax/softmax_kernels.hpp"
 
 namespace crema {

@@ -1,9 +1,9 @@
 // SoftmaxWithLoss: the mean of -log(softmax(x)[label]). See README.md.
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
-#include "kit/class_weights.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/class_weights.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 #include "layers/softmax_loss/label_passes.hpp"
 #include "proto/layer.pb.h"
@@ -130,49 +130,51 @@ class SoftmaxLossLayer : public LabelLoss {
     return {4 * n, 2 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const int32_t* labels = soft_ ? nullptr : read_labels(side, bottom);
-    if (weights_.by_frequency()) weights_.count(LabelLoss::labels(Side()), scores().positions());
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const int32_t* labels = soft_ ? nullptr : read_labels(device, bottom);
+    if (weights_.by_frequency())
+      weights_.count(LabelLoss::labels(ComputeDevice()), scores().positions());
     Tensor* shown = top.size() > 1 ? &top[1]->data : nullptr;
     Tensor* kept = trains() ? &probability_ : shown;
-    double* log_sum = side.overwrite<double>(log_sum_);
+    double* log_sum = device.overwrite<double>(log_sum_);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = side.read<T>(bottom[0]->data);
+      const T* x = device.read<T>(bottom[0]->data);
       for_each_position(
-          side, scores(), kGrain,
-          SoftmaxForward<T>{scores(), x, kept ? side.overwrite<T>(*kept) : nullptr, log_sum});
-      T* const loss = side.overwrite<T>(top[0]->data);
+          device, scores(), kGrain,
+          SoftmaxForward<T>{scores(), x, kept ? device.overwrite<T>(*kept) : nullptr, log_sum});
+      T* const loss = device.overwrite<T>(top[0]->data);
       if (soft_) {
         check_probabilities(scores(), bottom[1]->data, true);
-        const T* given = side.read<T>(bottom[1]->data);
+        const T* given = device.read<T>(bottom[1]->data);
         sum_losses(
-            side, top, divisor(scores().positions()), loss,
-            TargetLoss<T>{{scores(), smoothing_, weights_.weight<T>(side), given}, x, log_sum});
+            device, top, divisor(scores().positions()), loss,
+            TargetLoss<T>{{scores(), smoothing_, weights_.weight<T>(device), given}, x, log_sum});
       } else {
-        sum_losses(side, top, divisor(), loss,
-                   SoftmaxLabelLoss<T>{scores(), label_target<T>(side), x, log_sum, labels});
+        sum_losses(device, top, divisor(), loss,
+                   SoftmaxLabelLoss<T>{scores(), label_target<T>(device), x, log_sum, labels});
       }
     });
-    if (soft_ && trains()) copy(side, bottom[1]->data, target_);
-    if (shown && shown != kept) copy(side, *kept, *shown);
+    if (soft_ && trains()) copy(device, bottom[1]->data, target_);
+    if (shown && shown != kept) copy(device, *kept, *shown);
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
       if (soft_) {
-        const Target<T> target{scores(), smoothing_, weights_.weight<T>(side),
-                               side.read<T>(target_)};
+        const Target<T> target{scores(), smoothing_, weights_.weight<T>(device),
+                               device.read<T>(target_)};
         return for_each_position(
-            side, scores(), 4 * kGrain,
+            device, scores(), 4 * kGrain,
             TargetGradient<T>{target, weight / divisor(scores().positions()),
-                              side.read<T>(probability_), side.overwrite<T>(bottom[0]->diff)});
+                              device.read<T>(probability_), device.overwrite<T>(bottom[0]->diff)});
       }
       for_each_position(
-          side, scores(), 4 * kGrain,
-          SoftmaxLabelGradient<T>{scores(), label_target<T>(side),
-                                  static_cast<T>(weight / divisor()), side.read<T>(probability_),
-                                  labels(side), side.overwrite<T>(bottom[0]->diff)});
+          device, scores(), 4 * kGrain,
+          SoftmaxLabelGradient<T>{scores(), label_target<T>(device),
+                                  static_cast<T>(weight / divisor()), device.read<T>(probability_),
+                                  labels(device), device.overwrite<T>(bottom[0]->diff)});
     });
   }
 
@@ -183,15 +185,16 @@ class SoftmaxLossLayer : public LabelLoss {
 
  private:
   template <class T, class Term>
-  void sum_losses(const Side& side, Blobs top, double divisor, T* loss, const Term& term) const {
-    sum(side, scores().positions(), kGrain, term, 1 / divisor, loss);
+  void sum_losses(const ComputeDevice& device, Blobs top, double divisor, T* loss,
+                  const Term& term) const {
+    sum(device, scores().positions(), kGrain, term, 1 / divisor, loss);
     if (top.size() < 3) return;
-    for_each(side, scores().positions(), kGrain,
-             StoreLosses<T, Term>{term, side.overwrite<T>(top[2]->data)});
+    for_each(device, scores().positions(), kGrain,
+             StoreLosses<T, Term>{term, device.overwrite<T>(top[2]->data)});
   }
   template <class T>
-  LabelTarget<T> label_target(const Side& side) const {
-    return {smoothing_, weights_.weight<T>(side), weights_.mass<T>(side)};
+  LabelTarget<T> label_target(const ComputeDevice& device) const {
+    return {smoothing_, weights_.weight<T>(device), weights_.mass<T>(device)};
   }
 
   double smoothing_;

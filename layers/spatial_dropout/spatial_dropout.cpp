@@ -3,10 +3,10 @@
 
 #include "core/dispatch.hpp"
 #include "crema/random.hpp"
-#include "kit/channel_factors.hpp"
-#include "kit/options.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/channel_factors.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -42,12 +42,13 @@ class SpatialDropoutLayer : public TwoSidedLayer {
     return {n, n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     if (ratio_ > 0) draw_factors();
-    apply(side, bottom[0]->data, top[0]->data);
+    apply(device, bottom[0]->data, top[0]->data);
   }
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    apply(side, top[0]->diff, bottom[0]->diff);
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
+    apply(device, top[0]->diff, bottom[0]->diff);
   }
 
  protected:
@@ -63,18 +64,18 @@ class SpatialDropoutLayer : public TwoSidedLayer {
     const auto threshold = static_cast<uint64_t>(std::llround(ratio_ * 0x1p32));
     dispatch_float(dtype(), [&]<class T>(T) {
       const T kept = static_cast<T>(0x1p32 / (0x1p32 - static_cast<double>(threshold)));
-      T* const to = factors_.host_overwrite<T>();
+      T* const to = factors_.overwrite<T>();
       for (int64_t i = 0; i < factors_.count(); ++i) {
         to[i] = random.next_u32() < threshold ? T{0} : kept;
       }
     });
   }
-  void apply(const Side& side, const Tensor& from, Tensor& to) const {
-    if (ratio_ == 0) return copy(side, from, to);
+  void apply(const ComputeDevice& device, const Tensor& from, Tensor& to) const {
+    if (ratio_ == 0) return copy(device, from, to);
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each(side, to.count(), kElementGrain,
-               ScaleAndAdd<T>{factor_of_, side.read<T>(factors_), side.read<T>(from), nullptr,
-                              side.overwrite<T>(to)});
+      for_each(device, to.count(), kElementGrain,
+               ScaleAndAdd<T>{factor_of_, device.read<T>(factors_), device.read<T>(from), nullptr,
+                              device.overwrite<T>(to)});
     });
   }
 

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
-#include "core/gradient_paths.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/spatial_transformer/grid.hpp"
 #include "layers/spatial_transformer/map_sampler.hpp"
 #include "proto/layer.pb.h"
@@ -195,7 +194,7 @@ struct ThetaGradient {
   }
 };
 
-class SpatialTransformerLayer : public TwoSidedLayer, public GradientPaths {
+class SpatialTransformerLayer : public TwoSidedLayer {
  public:
   explicit SpatialTransformerLayer(const LayerInit& init) : TwoSidedLayer(init) {
     const SpatialTransformerParameter& s = init.param.st_param();
@@ -270,30 +269,30 @@ class SpatialTransformerLayer : public TwoSidedLayer, public GradientPaths {
     return points_.bytes() + sampler + sums;
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      double* points = side.overwrite<double>(points_);
-      const T* values = given_ > 0 ? side.read<T>(bottom[1]->data) : nullptr;
-      for_each(side, points_.count() / 2, kPassGrain / 4,
+      double* points = device.overwrite<double>(points_);
+      const T* values = given_ > 0 ? device.read<T>(bottom[1]->data) : nullptr;
+      for_each(device, points_.count() / 2, kPassGrain / 4,
                FindPoints<T>{grid_, thetas<T>(values), points});
-      const T* u = side.read<T>(bottom[0]->data);
-      T* y = side.overwrite<T>(top[0]->data);
-      if (side.device() != nullptr || grid_.is_sparse())
-        return for_each(side, top[0]->count(), kPassGrain, Sample<T>{grid_, points, u, y});
+      const T* u = device.read<T>(bottom[0]->data);
+      T* y = device.overwrite<T>(top[0]->data);
+      if (!device.on_host() || grid_.is_sparse())
+        return for_each(device, top[0]->count(), kPassGrain, Sample<T>{grid_, points, u, y});
       sampler<T>().forward(points, u, y);
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double* points = side.read<double>(points_);
-      const T* dy = side.read<T>(top[0]->diff);
+      const double* points = device.read<double>(points_);
+      const T* dy = device.read<T>(top[0]->diff);
       const bool finds_theta = propagate.size() > 1 && propagate[1];
-      T* du = propagate[0] ? side.overwrite<T>(bottom[0]->diff) : nullptr;
-      const T* u = finds_theta ? side.read<T>(bottom[0]->data) : nullptr;
-      T* d_values = finds_theta ? side.overwrite<T>(bottom[1]->diff) : nullptr;
-      if (side.device() == nullptr && !grid_.is_sparse()) {
+      T* du = propagate[0] ? device.overwrite<T>(bottom[0]->diff) : nullptr;
+      const T* u = finds_theta ? device.read<T>(bottom[0]->data) : nullptr;
+      T* d_values = finds_theta ? device.overwrite<T>(bottom[1]->diff) : nullptr;
+      if (device.on_host() && !grid_.is_sparse()) {
         if (du == nullptr && !finds_theta) return;
         theta_.resize(finds_theta ? static_cast<size_t>(samples() * 6) : 0);
         sampler<T>().backward(points, u, dy, du, finds_theta ? theta_.data() : nullptr);
@@ -304,12 +303,12 @@ class SpatialTransformerLayer : public TwoSidedLayer, public GradientPaths {
         return;
       }
       if (du != nullptr)
-        for_each(side, samples() * grid_.channels, 1, MapGradient<T>{grid_, points, dy, du});
+        for_each(device, samples() * grid_.channels, 1, MapGradient<T>{grid_, points, dy, du});
       if (!finds_theta) return;
       if (d_points_.shape() != points_.shape()) d_points_ = Tensor(points_.shape(), DType::f64);
-      double* d_points = side.overwrite<double>(d_points_);
-      for_each(side, points_.count() / 2, 1, PointGradient<T>{grid_, points, u, dy, d_points});
-      for_each(side, samples() * 6, 1,
+      double* d_points = device.overwrite<double>(d_points_);
+      for_each(device, points_.count() / 2, 1, PointGradient<T>{grid_, points, u, dy, d_points});
+      for_each(device, samples() * 6, 1,
                ThetaGradient<T>{grid_, thetas<T>(nullptr), d_points, d_values});
     });
   }

@@ -1,13 +1,13 @@
 // Split: hands one blob to several layers. See README.md.
 #include "core/move.hpp"
-#include "core/moves_values.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 namespace {
 
-class SplitLayer : public TwoSidedLayer, public MovesValues {
+class SplitLayer : public TwoSidedLayer {
  public:
+  bool moves_values() const override { return true; }
   using TwoSidedLayer::TwoSidedLayer;
 
   Arity arity() const override { return {.max_tops = -1}; }
@@ -20,16 +20,17 @@ class SplitLayer : public TwoSidedLayer, public MovesValues {
   }
 
   /// Copies to the tops that do not lie in the bottom's memory; in a net all do.
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    for (Blob* blob : top) copy(side, bottom[0]->data, blob->data);
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    for (Blob* blob : top) copy(device, bottom[0]->data, blob->data);
   }
   /// dx = sum of dy.
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                    Blobs bottom) override {
     for (size_t k = 0; k < top.size(); ++k) terms_[k] = &top[k]->diff;
     // Where the first top's diff is the bottom's, it is a sum that goes on.
     Tensor& dx = bottom[0]->diff;
     if (dx.same_memory(*terms_[0])) terms_[0] = &dx;
-    add(side, terms_, dx);
+    add(device, terms_, dx);
   }
 
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {

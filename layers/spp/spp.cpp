@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/pooling/pooling.hpp"
 #include "proto/layer.pb.h"
 
@@ -85,15 +85,15 @@ void SPPLayer::prepare_reference(Blobs, Blobs top) {
   choice_.reshape(remembers_choice() && trains() ? top[0]->shape() : Shape{0});
 }
 
-void SPPLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+void SPPLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T* in = side.read<T>(bottom[0]->data);
-    T* out = side.overwrite<T>(top[0]->data);
-    int32_t* choice = choice_.count() > 0 ? side.overwrite<int32_t>(choice_) : nullptr;
+    const T* in = device.read<T>(bottom[0]->data);
+    T* out = device.overwrite<T>(top[0]->data);
+    int32_t* choice = choice_.count() > 0 ? device.overwrite<int32_t>(choice_) : nullptr;
     for (const Level& level : levels_) {
       for_each(
-          side, shape.count(0, 2) * level.windows.outputs(), kGrain,
+          device, shape.count(0, 2) * level.windows.outputs(), kGrain,
           PoolingForward<T, PyramidOutputs>{level.windows,
                                             method_,
                                             false,
@@ -108,16 +108,18 @@ void SPPLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
   });
 }
 
-void SPPLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) {
+void SPPLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
+                            Blobs bottom) {
   const Shape& shape = bottom[0]->shape();
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T* dy = side.read<T>(top[0]->diff);
-    const T* in = reference_backward_reads().bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
-    const int32_t* choice = remembers_choice() ? side.read<int32_t>(choice_) : nullptr;
-    T* dx = side.overwrite<T>(bottom[0]->diff);
+    const T* dy = device.read<T>(top[0]->diff);
+    const T* in =
+        reference_backward_reads().bottom_data ? device.read<T>(bottom[0]->data) : nullptr;
+    const int32_t* choice = remembers_choice() ? device.read<int32_t>(choice_) : nullptr;
+    T* dx = device.overwrite<T>(bottom[0]->diff);
     for (const Level& level : levels_) {
       for_each(
-          side, bottom[0]->count(), kGrain,
+          device, bottom[0]->count(), kGrain,
           PoolingBackward<T, PyramidOutputs>{level.windows,
                                              dy,
                                              in,

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/pooling/pooling_math.hpp"
 
 namespace crema {
@@ -22,11 +22,10 @@ class SPPLayer : public TwoSidedLayer {
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs top) override;
-  void release_reference() override { choice_ = Tensor(Shape{0}, DType::i32); }
   size_t kept_bytes() const override { return choice_.bytes(); }
 
   PoolingMethod method() const { return method_; }

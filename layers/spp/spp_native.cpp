@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/parallel.hpp"
-#include "kit/native_engine.hpp"
+#include "layer_support/native_engine.hpp"
 #include "layers/pooling/pooling_kernels.hpp"
 #include "layers/spp/spp.hpp"
 
@@ -13,23 +13,10 @@ namespace {
 /// Inputs that are worth a thread.
 constexpr int64_t kThreadInputs = 8192;
 
-class SPPNative : public NativeEngine<SPPLayer> {
+class SPPKernel : public NativeKernel<SPPLayer> {
  public:
-  size_t extra_bytes() const override { return choice_.bytes(); }
-
-  void plan_scratch(ScratchPlan& scratch) const override {
-    size_t width = 0;
-    for (const PoolingPlan& plan : plans_) {
-      width = std::max(width, static_cast<size_t>(plan.row_width()));
-    }
-    scratch.need("pooling rows", width * PoolingRows::kBytes, scratch.threads());
-    scratch.need("SPP plane", plans_.size() > 1 ? static_cast<size_t>(inputs()) * sizeof(float) : 0,
-                 scratch.threads());
-  }
-
- protected:
-  std::vector<Option> layouts(const SPPLayer& spp, Blobs bottom, Blobs top,
-                              std::string& why) override {
+  static std::vector<Option> options(const SPPLayer& spp, Blobs bottom, Blobs top,
+                                     std::string& why) {
     if (spp.method() != PoolingMethod::stochastic) {
       return {uniform_option(bottom, top, DType::f32)};
     }
@@ -37,7 +24,7 @@ class SPPNative : public NativeEngine<SPPLayer> {
     return {};
   }
 
-  void plan(SPPLayer& spp, Blobs bottom, Blobs top) override {
+  SPPKernel(SPPLayer& spp, Blobs bottom, Blobs top) : NativeKernel(spp) {
     const bool maximum = spp.method() == PoolingMethod::maximum;
     channels_ = bottom[0]->shape()[1];
     planes_ = bottom[0]->shape().count(0, 2);
@@ -51,9 +38,22 @@ class SPPNative : public NativeEngine<SPPLayer> {
     choice_.reshape(maximum && spp.trains() ? top[0]->shape() : Shape{0});
   }
 
+  size_t bytes() const override { return choice_.bytes(); }
+
+  void plan_scratch(ScratchPlan& scratch) const override {
+    size_t width = 0;
+    for (const PoolingPlan& plan : plans_) {
+      width = std::max(width, static_cast<size_t>(plan.row_width()));
+    }
+    scratch.need("pooling rows", width * PoolingRows::kBytes, scratch.threads());
+    scratch.need("SPP plane", plans_.size() > 1 ? static_cast<size_t>(inputs()) * sizeof(float) : 0,
+                 scratch.threads());
+  }
+
+ protected:
   void run_forward(SPPLayer&, Blobs bottom, Blobs top) override {
-    const float* in = bottom[0]->data.host<float>();
-    float* out = top[0]->data.host_overwrite<float>();
+    const float* in = bottom[0]->data.read<float>();
+    float* out = top[0]->data.overwrite<float>();
     const PoolingChoices all = choices();
     each_plane([&](int64_t plane) {
       for (size_t l = 0; l < plans_.size(); ++l) {
@@ -64,8 +64,8 @@ class SPPNative : public NativeEngine<SPPLayer> {
   }
 
   void run_backward(SPPLayer&, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    const float* dy = top[0]->diff.host<float>();
-    float* dx = bottom[0]->diff.host_overwrite<float>();
+    const float* dy = top[0]->diff.read<float>();
+    float* dx = bottom[0]->diff.overwrite<float>();
     const PoolingChoices all = choices();
     each_plane([&](int64_t plane) {
       thread_local std::vector<float> of_level;
@@ -94,7 +94,7 @@ class SPPNative : public NativeEngine<SPPLayer> {
   }
   PoolingChoices choices() {
     if (choice_.count() == 0) return {};
-    return {.words = choice_.host_mut<int32_t>()};
+    return {.words = choice_.change<int32_t>()};
   }
   template <class Body>
   void each_plane(const Body& body) const {
@@ -114,7 +114,7 @@ class SPPNative : public NativeEngine<SPPLayer> {
 }  // namespace
 
 void register_spp_native(Registry& registry) {
-  registry.add_engine<SPPNative>("SPP", "native", DeviceType::cpu);
+  registry.add_engine<NativeEngine<SPPKernel>>("SPP", "native", DeviceType::cpu);
 }
 
 }  // namespace crema

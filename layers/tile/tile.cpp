@@ -2,9 +2,9 @@
 
 #include "core/checked.hpp"
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
-#include "kit/position_sums.hpp"
-#include "kit/sums.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/position_sums.hpp"
+#include "layer_support/sums.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -17,7 +17,7 @@ class TileLayer : public CopiesLayer {
                     Piece::axis) {
     const TileParameter& settings = init.param.tile_param();
     if (settings.tiles() <= 0)
-      throw Error("tiles is ", settings.has_tiles() ? concat(settings.tiles()) : "missing",
+      throw Error("tiles is ", settings.has_tiles() ? text(settings.tiles()) : "missing",
                   "; say tile_param { tiles: N } with N > 0, the number of copies");
   }
 };
@@ -44,18 +44,19 @@ Flops CopiesLayer::flops(Blobs, Blobs top) const {
   return {0, times_ == 1 ? 0 : static_cast<double>(top[0]->count())};
 }
 
-void CopiesLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+void CopiesLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   const Tensor& x = bottom[0]->data;
-  if (times_ == 1) return copy(side, x, top[0]->data);
-  gather(side, box_, size_of(x.dtype()), side.read_bytes(x), side.overwrite_bytes(top[0]->data));
+  if (times_ == 1) return copy(device, x, top[0]->data);
+  gather(device, box_, size_of(x.dtype()), device.read_bytes(x),
+         device.overwrite_bytes(top[0]->data));
 }
 
-void CopiesLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&,
+void CopiesLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                                Blobs bottom) {
-  if (times_ == 1) return copy(side, top[0]->diff, bottom[0]->diff);
+  if (times_ == 1) return copy(device, top[0]->diff, bottom[0]->diff);
   dispatch_float(dtype(), [&]<class T>(T) {
-    position_sums(side, split_, Value<T>{side.read<T>(top[0]->diff)},
-                  StoreSum<T>{1, side.overwrite<T>(bottom[0]->diff)});
+    position_sums(device, split_, Value<T>{device.read<T>(top[0]->diff)},
+                  StoreSum<T>{1, device.overwrite<T>(bottom[0]->diff)});
   });
 }
 

@@ -2,23 +2,23 @@
 #pragma once
 
 #include "core/axis_split.hpp"
-#include "core/moves_values.hpp"
 #include "core/strided.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 
 namespace crema {
 
 /// The top is `times` copies of piece 0 of the bottom, `times` of piece 1, ... An axis grows by the
 /// factor `times`.
-class CopiesLayer : public TwoSidedLayer, public MovesValues {
+class CopiesLayer : public TwoSidedLayer {
  public:
+  bool moves_values() const override { return true; }
   void reshape(Blobs bottom, Blobs top) override;
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
     return {uniform_option(bottom, top, dtype())};
   }
   Flops flops(Blobs bottom, Blobs top) const override;
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
 
  protected:

@@ -1,5 +1,5 @@
 // Transpose: changes the order of the axes. See README.md.
-#include "kit/index_map.hpp"
+#include "layer_support/index_map.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

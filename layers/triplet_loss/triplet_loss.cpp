@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "core/dispatch.hpp"
-#include "kit/labels.hpp"
-#include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/labels.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -134,31 +134,33 @@ class TripletLossLayer : public TwoSidedLayer {
     return {6 * n, 6 * n};
   }
 
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const Distances squared{side.overwrite<double>(positive_), side.overwrite<double>(negative_),
-                            swap_ ? side.overwrite<double>(between_) : nullptr};
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const Distances squared{device.overwrite<double>(positive_),
+                            device.overwrite<double>(negative_),
+                            swap_ ? device.overwrite<double>(between_) : nullptr};
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each_position(side, positions(), kElementGrain,
-                        MeasureTriplets<T>{triplets_, side.read<T>(bottom[0]->data),
-                                           side.read<T>(bottom[1]->data),
-                                           side.read<T>(bottom[2]->data), squared});
-      sum(side, triplets_.outer, kElementGrain, triplet(side), 1 / divisor(),
-          side.overwrite<T>(top[0]->data));
+      for_each_position(device, positions(), kElementGrain,
+                        MeasureTriplets<T>{triplets_, device.read<T>(bottom[0]->data),
+                                           device.read<T>(bottom[1]->data),
+                                           device.read<T>(bottom[2]->data), squared});
+      sum(device, triplets_.outer, kElementGrain, triplet(device), 1 / divisor(),
+          device.overwrite<T>(top[0]->data));
     });
   }
 
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
       const auto gradient = [&](size_t k) {
-        return propagate[k] ? side.overwrite<T>(bottom[k]->diff) : nullptr;
+        return propagate[k] ? device.overwrite<T>(bottom[k]->diff) : nullptr;
       };
       for_each_position(
-          side, positions(), kElementGrain,
-          TripletGradient<T>{triplets_, triplet(side), weight / divisor(),
-                             side.read<T>(bottom[0]->data), side.read<T>(bottom[1]->data),
-                             side.read<T>(bottom[2]->data), gradient(0), gradient(1), gradient(2)});
+          device, positions(), kElementGrain,
+          TripletGradient<T>{triplets_, triplet(device), weight / divisor(),
+                             device.read<T>(bottom[0]->data), device.read<T>(bottom[1]->data),
+                             device.read<T>(bottom[2]->data), gradient(0), gradient(1),
+                             gradient(2)});
     });
   }
 
@@ -170,9 +172,9 @@ class TripletLossLayer : public TwoSidedLayer {
     const double items = static_cast<double>(std::max<int64_t>(triplets_.outer, 1));
     return by_square_ ? 2 * items : items;
   }
-  Triplet triplet(const Side& side) const {
-    return {margin_, by_square_, side.read<double>(positive_), side.read<double>(negative_),
-            swap_ ? side.read<double>(between_) : nullptr};
+  Triplet triplet(const ComputeDevice& device) const {
+    return {margin_, by_square_, device.read<double>(positive_), device.read<double>(negative_),
+            swap_ ? device.read<double>(between_) : nullptr};
   }
   AxisSplit positions() const {
     AxisSplit split = triplets_;

@@ -1,5 +1,5 @@
 // Unpooling: spreads values over the windows that a pooling layer took them from. See README.md.
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/upsample/mask_unpool.hpp"
 #include "proto/layer.pb.h"
 
@@ -71,7 +71,7 @@ class WindowsLayer : public UnpoolingLayer {
 
  private:
   std::string way_to_size(const PlacedMap& map) const override {
-    return concat("set unpool_h: ", map.height, " and unpool_w: ", map.width);
+    return text("set unpool_h: ", map.height, " and unpool_w: ", map.width);
   }
   bool by_mask() const { return param().unpooling_param().unpool() == UnpoolingParameter::MAX; }
 

@@ -1,7 +1,7 @@
 #include "layers/upsample/mask_unpool.hpp"
 
 #include "core/dispatch.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 
 namespace crema {
 namespace {
@@ -39,10 +39,10 @@ void MaskUnpool::reshape(Blobs bottom, Blobs top, int64_t height, int64_t width)
   top[0]->reshape(Shape{x[0], x[1], height, width});
 }
 
-void MaskUnpool::forward(const Side& side, DType dtype, Blobs bottom, Blobs top) {
+void MaskUnpool::forward(const ComputeDevice& device, DType dtype, Blobs bottom, Blobs top) {
   dispatch_float(dtype, [&]<class T>(T) {
-    const T* mask = bottom[1]->data.template host<T>();
-    int64_t* places = places_.host_overwrite<int64_t>();
+    const T* mask = bottom[1]->data.template read<T>();
+    int64_t* places = places_.overwrite<int64_t>();
     parallel_for(places_.count(), kElementGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const T place = mask[i];
@@ -53,19 +53,19 @@ void MaskUnpool::forward(const Side& side, DType dtype, Blobs bottom, Blobs top)
         places[i] = i / pooled_ * map_ + static_cast<int64_t>(place);
       }
     });
-    fill_zero(side, top[0]->data);
+    fill_zero(device, top[0]->data);
     const int64_t maps = pooled_ > 0 ? places_.count() / pooled_ : 0;
-    for_each(side, maps, kPassGrain / std::max<int64_t>(pooled_, 1) + 1,
-             Scatter<T>{pooled_, side.read<int64_t>(places_), side.read<T>(bottom[0]->data),
-                        side.change<T>(top[0]->data)});
+    for_each(device, maps, kPassGrain / std::max<int64_t>(pooled_, 1) + 1,
+             Scatter<T>{pooled_, device.read<int64_t>(places_), device.read<T>(bottom[0]->data),
+                        device.change<T>(top[0]->data)});
   });
 }
 
-void MaskUnpool::backward(const Side& side, DType dtype, Blobs top, Blobs bottom) const {
+void MaskUnpool::backward(const ComputeDevice& device, DType dtype, Blobs top, Blobs bottom) const {
   dispatch_float(dtype, [&]<class T>(T) {
-    for_each(side, places_.count(), kElementGrain,
-             Fetch<T>{side.read<int64_t>(places_), side.read<T>(top[0]->diff),
-                      side.overwrite<T>(bottom[0]->diff)});
+    for_each(device, places_.count(), kElementGrain,
+             Fetch<T>{device.read<int64_t>(places_), device.read<T>(top[0]->diff),
+                      device.overwrite<T>(bottom[0]->diff)});
   });
 }
 
@@ -81,10 +81,10 @@ void UnpoolingLayer::check_places(int b, const PlacedMap& map, const std::string
   // In a single row, places are the same in any map that is wide enough.
   const bool same_columns = map_width_ == map.width || (map.rows <= 1 && map_width_ > map.width);
   if (same_columns && map_height_ >= map.rows) return;
-  const std::string why =
-      same_columns ? concat("places of ", map.rows, " rows are no places of ", map_height_)
-                   : concat("where a row has ", map_width_, " columns instead of ", map.width,
-                            ", the same numbers mean other positions");
+  const std::string why = same_columns
+                              ? text("places of ", map.rows, " rows are no places of ", map_height_)
+                              : text("where a row has ", map_width_, " columns instead of ",
+                                     map.width, ", the same numbers mean other positions");
   throw Error("the mask, bottom 1, holds places in maps of ", map.height, " x ", map.width,
               ", which ", maker, " pooled, but the maps of the top are ", map_height_, " x ",
               map_width_, ": ", why, "; ", way_to_size(map));
@@ -99,15 +99,15 @@ size_t UnpoolingLayer::kept_bytes() const {
   return has_mask_ ? unpool_.kept_bytes() : ResampleLayer::kept_bytes();
 }
 
-void UnpoolingLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
-  if (has_mask_) return unpool_.forward(side, dtype(), bottom, top);
-  ResampleLayer::run_forward(side, bottom, top);
+void UnpoolingLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
+  if (has_mask_) return unpool_.forward(device, dtype(), bottom, top);
+  ResampleLayer::run_forward(device, bottom, top);
 }
 
-void UnpoolingLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
-                                  Blobs bottom) {
-  if (!has_mask_) return ResampleLayer::run_backward(side, top, propagate, bottom);
-  if (propagate[0]) unpool_.backward(side, dtype(), top, bottom);
+void UnpoolingLayer::run_backward(const ComputeDevice& device, Blobs top,
+                                  const std::vector<bool>& propagate, Blobs bottom) {
+  if (!has_mask_) return ResampleLayer::run_backward(device, top, propagate, bottom);
+  if (propagate[0]) unpool_.backward(device, dtype(), top, bottom);
 }
 
 }  // namespace crema

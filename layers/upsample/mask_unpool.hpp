@@ -1,9 +1,8 @@
 // Unpooling by the mask of a pooling layer: Upsample and Unpooling. Sources include
-// kit/passes.hpp themselves, so that nvcc compiles them.
+// layer_support/passes.hpp themselves, so that nvcc compiles them.
 #pragma once
 
-#include "core/places.hpp"
-#include "kit/resample.hpp"
+#include "layer_support/resample.hpp"
 
 namespace crema {
 
@@ -15,8 +14,8 @@ class MaskUnpool {
   /// Sets the shape of the top. Error if the bottoms differ in shape.
   void reshape(Blobs bottom, Blobs top, int64_t height, int64_t width);
   /// Error if a place is no whole number inside the map.
-  void forward(const Side& side, DType dtype, Blobs bottom, Blobs top);
-  void backward(const Side& side, DType dtype, Blobs top, Blobs bottom) const;
+  void forward(const ComputeDevice& device, DType dtype, Blobs bottom, Blobs top);
+  void backward(const ComputeDevice& device, DType dtype, Blobs top, Blobs bottom) const;
   size_t kept_bytes() const { return places_.bytes(); }
 
  private:
@@ -25,7 +24,7 @@ class MaskUnpool {
 };
 
 /// A layer that unpools by its bottom 1, or resamples where it has none.
-class UnpoolingLayer : public ResampleLayer, public ReadsPlaces {
+class UnpoolingLayer : public ResampleLayer {
  public:
   using ResampleLayer::ResampleLayer;
 
@@ -34,8 +33,8 @@ class UnpoolingLayer : public ResampleLayer, public ReadsPlaces {
   size_t kept_bytes() const override;
   /// Error unless the maps of the top have the width of `map`, and all rows with places.
   void check_places(int b, const PlacedMap& map, const std::string& maker) const override;
-  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
-  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
 
  protected:

@@ -1,6 +1,6 @@
 // Upsample: puts values back where maximum pooling took them, or repeats them. See README.md.
 #include "core/checked.hpp"
-#include "kit/passes.hpp"
+#include "layer_support/passes.hpp"
 #include "layers/upsample/mask_unpool.hpp"
 #include "proto/layer.pb.h"
 
@@ -41,8 +41,8 @@ class UpsampleLayer : public UnpoolingLayer {
 
  private:
   std::string way_to_size(const PlacedMap& map) const override {
-    return concat("set upsample_h: ", map.height, " and upsample_w: ", map.width,
-                  ", or, beside a scale, pad_out_h or pad_out_w for one row or column less");
+    return text("set upsample_h: ", map.height, " and upsample_w: ", map.width,
+                ", or, beside a scale, pad_out_h or pad_out_w for one row or column less");
   }
   int64_t scale_h() const {
     const UpsampleParameter& settings = param().upsample_param();

@@ -1,7 +1,7 @@
 // UpsampleDarknet: repeats each pixel. See README.md.
 #include "core/checked.hpp"
-#include "kit/passes.hpp"
-#include "kit/resample.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/resample.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -173,9 +173,9 @@ class WindowDataLayer : public SampledLayer {
                         .bg_threshold = settings.bg_threshold(),
                         .must_be_inside = !rules.square && rules.context_pad == 0});
     const auto& [images, foreground, background] = loading_.windows;
-    context().log(Severity::info, concat("layer '", name(), "': ", images.size(), " images with ",
-                                         foreground.size(), " windows of foreground and ",
-                                         background.size(), " of background"));
+    context().log(Severity::info,
+                  text("layer '", name(), "': ", images.size(), " images with ", foreground.size(),
+                       " windows of foreground and ", background.size(), " of background"));
     if (loading_.background_size < records_per_batch() && foreground.empty())
       throw Error("'", loading_.list, "' has no window of overlap ", settings.fg_threshold(),
                   " or more, the foreground; lower fg_threshold, or set fg_fraction: 0");
@@ -244,7 +244,7 @@ class WindowDataLayer : public SampledLayer {
     convert_batch(batch, false, transform_, top[0]->data);
     dispatch_float(top[0]->data.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      T* const out = top[0]->data.host_mut<T>();
+      T* const out = top[0]->data.change<T>();
       parallel_for(records_per_batch(), 1, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           const auto& sample = batch.samples[static_cast<size_t>(n)];
@@ -269,7 +269,7 @@ class WindowDataLayer : public SampledLayer {
 
   std::string key_of(const Sample& sample, int64_t index) const override {
     const Drawn drawn = shared_->draw(seed_, sample, index);
-    return concat(drawn.image->path, ", window of line ", drawn.window->line);
+    return text(drawn.image->path, ", window of line ", drawn.window->line);
   }
 
   Transform transform_;

@@ -90,7 +90,7 @@ int64_t batch_of(crema::Net& net) {
 
 /// The action with the greater Q, by a net with an input of one state.
 int best_action(crema::Net& net, const State& state) {
-  std::ranges::copy(state, net.input("state").writing<float>().data());
+  std::ranges::copy(state, net.input("state").changing<float>().data());
   net.forward();
   const crema::Tensor output = net.output("q");  // (1, 2)
   const auto q = output.values<float>();
@@ -117,10 +117,10 @@ double play(crema::Net& net, int episodes, uint64_t seed) {
 void learn(crema::Solver& solver, crema::Net& target, const std::vector<Step>& memory,
            crema::Random& random) {
   const int64_t batch = target.input("state").shape()[0];
-  const auto after = target.input("state").writing<float>();              // (batch, 4)
-  const auto state = solver.net().input("state").writing<float>();        // (batch, 4)
-  const auto taken = solver.net().input("taken").writing<float>();        // (batch, 2)
-  const auto believed = solver.net().input("believed").writing<float>();  // (batch, 2)
+  const auto after = target.input("state").changing<float>();              // (batch, 4)
+  const auto state = solver.net().input("state").changing<float>();        // (batch, 4)
+  const auto taken = solver.net().input("taken").changing<float>();        // (batch, 2)
+  const auto believed = solver.net().input("believed").changing<float>();  // (batch, 2)
   std::fill_n(taken.data(), 2 * batch, 0.0f);
   std::vector<float> discounts(static_cast<size_t>(batch));
   std::vector<bool> stands(static_cast<size_t>(batch));

@@ -1,7 +1,7 @@
-# crema_add_plugin(NAME ROOMS FOLDER... [PROTOS FILE...] [SOURCES FILE...]): a plug-in of Crema, a module
+# crema_add_plugin(NAME LAYERS FOLDER... [PROTOS FILE...] [SOURCES FILE...]): a plug-in of Crema, a module
 # libNAME.so for `crema train --plugin` and crema::load_plugin().
 #
-#   ROOMS    folders as those under layers/: a folder NAME with NAME.proto, README.md and NAME_math.hpp, or
+#   LAYERS    folders as those under layers/: a folder NAME with NAME.proto, README.md and NAME_math.hpp, or
 #            with NAME.cpp, NAME.cu and so on, where crema::register_NAME(Registry&) and
 #            register_NAME_cuda are defined. A room need not have a .proto.
 #   PROTOS   further messages
@@ -18,10 +18,10 @@ function(crema_add_plugin plugin)
   if(CMAKE_VERSION VERSION_LESS 3.25)
     message(FATAL_ERROR "crema_add_plugin needs CMake 3.25, and this is ${CMAKE_VERSION}")
   endif()
-  cmake_parse_arguments(arg "" "" "ROOMS;PROTOS;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LAYERS;PROTOS;SOURCES" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS OR NOT plugin MATCHES "^[A-Za-z_][A-Za-z0-9_]*$" OR NOT arg_ROOMS)
     message(FATAL_ERROR "crema_add_plugin(${plugin} ${ARGN}): use \
-crema_add_plugin(NAME ROOMS FOLDER... [PROTOS FILE...] [SOURCES FILE...]), NAME being an identifier")
+crema_add_plugin(NAME LAYERS FOLDER... [PROTOS FILE...] [SOURCES FILE...]), NAME being an identifier")
   endif()
 
   list(PREPEND CMAKE_MODULE_PATH "${CREMA_PLUGIN_MODULE_DIR}")

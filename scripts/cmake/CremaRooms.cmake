@@ -1,7 +1,7 @@
 # How a room's files become sources and registrations, for the rooms of the tree and for those of plug-ins.
 
 # crema_pointwise_room(TO ROOM MATH FILE CUDA MESSAGES): writes FILE.cpp and, with CUDA, FILE.cu: layer,
-# registration, loops and kernels of a pointwise room (kit/pointwise.hpp), and adds them to the list TO.
+# registration, loops and kernels of a pointwise room (layer_support/pointwise.hpp), and adds them to the list TO.
 # MATH is the path of its NAME_math.hpp, MESSAGES a header that this one needs, or "".
 
 function(crema_pointwise_room to room math file cuda messages)
@@ -15,7 +15,7 @@ function(crema_pointwise_room to room math file cuda messages)
   endif()
   file(CONFIGURE OUTPUT "${file}.cpp" CONTENT "${defines}#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE \"${file}.cpp\"
-#include \"kit/pointwise_room-inl.hpp\"
+#include \"layer_support/pointwise_room-inl.hpp\"
 
 #if HWY_ONCE
 namespace crema {
@@ -25,7 +25,7 @@ void register_${room}(Registry& registry) { registry.add<${room}_room::Room>(${r
 " @ONLY)
   if(cuda)
     list(APPEND written "${file}.cu")
-    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"kit/pointwise.cuh\"
+    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"layer_support/pointwise.cuh\"
 #include \"crema/registry.hpp\"
 
 namespace crema {
@@ -78,7 +78,7 @@ function(crema_room_sources files names room cuda onednn)
   set(${names} "${registered}" PARENT_SCOPE)
 endfunction()
 
-# crema_passes_for_cuda(SOURCE...): nvcc compiles those that include kit/passes.hpp, which hold functors that
+# crema_passes_for_cuda(SOURCE...): nvcc compiles those that include layer_support/passes.hpp, which hold functors that
 # kernels run too.
 function(crema_passes_for_cuda)
   foreach(source IN LISTS ARGN)
@@ -86,7 +86,7 @@ function(crema_passes_for_cuda)
     if(NOT EXISTS "${source}")
       continue()
     endif()
-    file(STRINGS "${source}" passes REGEX "^#include \"kit/passes.hpp\"")
+    file(STRINGS "${source}" passes REGEX "^#include \"layer_support/passes.hpp\"")
     if(passes)
       set_source_files_properties("${source}" PROPERTIES LANGUAGE CUDA)
     endif()

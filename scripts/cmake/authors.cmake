@@ -1,8 +1,8 @@
-# The authors' kit: what a layer outside of this tree is compiled with. Here it is listed, and hashed into
+# The headers that a layer outside of this tree is compiled with. Here they are listed, and hashed into
 # crema/plugin_abi.hpp; package.cmake installs it. Its headers go to include/crema/authors, which is an
 # include folder of plug-ins alone, so that a room's text is the same inside the tree and outside.
 
-set(crema_kit_headers
+set(crema_author_headers
   backend/channel_view.hpp
   backend/cpu/highway.hpp
   backend/cpu/lanes-inl.hpp
@@ -19,16 +19,16 @@ set(crema_kit_headers
   core/convert.hpp
   core/dispatch.hpp
   core/move.hpp
-  kit/options.hpp
-  kit/passes.hpp
-  kit/pointwise.hpp
-  kit/pointwise_room-inl.hpp
-  kit/two_sided.hpp)
+  layer_support/options.hpp
+  layer_support/passes.hpp
+  layer_support/pointwise.hpp
+  layer_support/pointwise_room-inl.hpp
+  layer_support/two_sided.hpp)
 if(CREMA_HAS_CUDA)
-  list(APPEND crema_kit_headers
+  list(APPEND crema_author_headers
     backend/cuda/cuda_backend.hpp
     backend/cuda/kernels.cuh
-    kit/pointwise.cuh)
+    layer_support/pointwise.cuh)
 endif()
 
 get_target_property(crema_type crema TYPE)
@@ -40,9 +40,9 @@ endif()
 
 file(GLOB public CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
   "${PROJECT_SOURCE_DIR}/include/crema/*.hpp")
-set(kit ${crema_kit_headers})
-list(TRANSFORM kit PREPEND src/)
-set(hashed ${public} ${kit} ${crema_protos})
+set(authors ${crema_author_headers})
+list(TRANSFORM authors PREPEND src/)
+set(hashed ${public} ${authors} ${crema_protos})
 list(JOIN hashed "\n" lines)
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/plugin_abi_files.txt" CONTENT "${lines}\n" @ONLY)
 list(TRANSFORM hashed PREPEND "${PROJECT_SOURCE_DIR}/")

@@ -15,20 +15,20 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/models")
 endif()
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
-# --- The authors' kit: see authors.cmake --------------------------------------------------------------
+# --- Headers for authors of layers: see authors.cmake --------------------------------------------------------------
 
-set(crema_kit_dir "${CMAKE_INSTALL_INCLUDEDIR}/crema/authors")
-foreach(header IN LISTS crema_kit_headers)
+set(crema_author_dir "${CMAKE_INSTALL_INCLUDEDIR}/crema/authors")
+foreach(header IN LISTS crema_author_headers)
   cmake_path(GET header PARENT_PATH folder)
-  install(FILES "src/${header}" DESTINATION "${crema_kit_dir}/${folder}")
+  install(FILES "src/${header}" DESTINATION "${crema_author_dir}/${folder}")
 endforeach()
-install(FILES "${crema_plugin_abi}" DESTINATION "${crema_kit_dir}/crema")
+install(FILES "${crema_plugin_abi}" DESTINATION "${crema_author_dir}/crema")
 set(crema_proto_dir "${CMAKE_INSTALL_DATADIR}/crema/protos")
 foreach(proto IN LISTS crema_protos)
   string(REGEX REPLACE "\\.proto$" ".pb.h" header "${proto}")
   cmake_path(GET proto PARENT_PATH folder)
   install(FILES "${proto}" DESTINATION "${crema_proto_dir}/${folder}")
-  install(FILES "${CREMA_GENERATED_DIR}/${header}" DESTINATION "${crema_kit_dir}/${folder}")
+  install(FILES "${CREMA_GENERATED_DIR}/${header}" DESTINATION "${crema_author_dir}/${folder}")
 endforeach()
 install(FILES
   "${CMAKE_CURRENT_LIST_DIR}/CremaHost.cmake"

@@ -3,7 +3,7 @@
 # from layers/published_types.txt.
 #
 # CremaRooms.cmake says which file of a room defines what. A pointwise room is layers/relu/relu_math.hpp
-# without a relu.cpp (src/kit/pointwise.hpp): both files are written here.
+# without a relu.cpp (src/layer_support/pointwise.hpp): both files are written here.
 
 include(CremaRooms)
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/memory.hpp"
 #include "crema/layer.hpp"
 
 namespace crema {
@@ -34,13 +35,13 @@ class DerivedWeights {
     if (copy_ == nullptr || of_ != &storage || version_ != version) {
       copy_ = storage.derived(form_, [&](const Tensor&) {
         Tensor copy(Shape{static_cast<int64_t>(bytes_)}, DType::u8);
-        make(copy.host_overwrite<uint8_t>());
+        make(copy.overwrite<uint8_t>());
         return copy;
       });
       of_ = &storage;
       version_ = version;
     }
-    return copy_->host<uint8_t>();
+    return copy_->read<uint8_t>();
   }
 
  private:

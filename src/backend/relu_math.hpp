@@ -4,7 +4,7 @@
 //
 // The functions are always inline, because layers that apply a ReLU in their tail are compiled for
 // several widths of vectors. The file has no include guard and no namespace, because it is included
-// once for each kind of V (kit/pointwise.hpp). backend/relu.hpp includes it for numbers.
+// once for each kind of V (layer_support/pointwise.hpp). backend/relu.hpp includes it for numbers.
 struct ReLUMath {
   float slope = 0;
 

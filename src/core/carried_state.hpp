@@ -1,6 +1,5 @@
 // CarriesState: the interface, for the solver, of layers whose forward pass begins with what the
-// pass before it left. They derive from it and from Layer; the solver finds them with dynamic_cast,
-// and its snapshots hold what they carry.
+// pass before it left (Layer::carries_state()). Snapshots hold what they carry.
 #pragma once
 
 #include <string>

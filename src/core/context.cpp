@@ -50,8 +50,8 @@ Context::Context(ContextOptions options)
   if (why.empty()) {
     tuner_->load(options_.tuning_file);
   } else {
-    log(Severity::warning, concat("times that are measured are not kept: the tuning file '",
-                                  options_.tuning_file, "' ", why));
+    log(Severity::warning, text("times that are measured are not kept: the tuning file '",
+                                options_.tuning_file, "' ", why));
     options_.tuning_file.clear();
   }
 }
@@ -61,8 +61,8 @@ Context::~Context() = default;
 void Context::save_tuning() const {
   if (options_.tuning_file.empty() || !tuner_->has_news()) return;
   if (!tuner_->save(options_.tuning_file)) {
-    log(Severity::info, concat("times that were measured are not kept: the tuning file '",
-                               options_.tuning_file, "' cannot be written"));
+    log(Severity::info, text("times that were measured are not kept: the tuning file '",
+                             options_.tuning_file, "' cannot be written"));
   }
 }
 

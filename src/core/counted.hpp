@@ -11,7 +11,7 @@ namespace crema {
 /// "1 layer", "3 layers".
 template <class Count>
 std::string counted(Count count, std::string_view noun) {
-  return concat(count, " ", noun, count == 1 ? "" : "s");
+  return text(count, " ", noun, count == 1 ? "" : "s");
 }
 
 }  // namespace crema

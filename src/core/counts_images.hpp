@@ -1,6 +1,5 @@
 // CountsImages: the interface, for tests, of layers that count images of a batch, such as
-// DetectionEvaluate. They derive from it and from Layer; data/counted_once.hpp finds them with
-// dynamic_cast.
+// DetectionEvaluate (Layer::counts_images()).
 #pragma once
 
 #include <cstdint>

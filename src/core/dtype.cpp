@@ -35,7 +35,7 @@ std::string_view to_string(Format format) { return entry(kFormats, format, "memo
 
 std::string to_string(const Layout& layout) {
   const std::string format(to_string(layout.format));
-  return layout.dtype == DType::f32 ? format : concat(to_string(layout.dtype), " ", format);
+  return layout.dtype == DType::f32 ? format : text(to_string(layout.dtype), " ", format);
 }
 
 int64_t block_of(Format format) {

@@ -74,9 +74,14 @@ Error& Error::of_sample(int64_t index) {
 
 Error& Error::in_record(std::string_view key) { return add(record_, key); }
 
-Error& Error::add(std::string& part, std::string_view text) {
+Error& Error::about(std::string_view path) {
+  if (path_.empty()) path_ = path;
+  return *this;
+}
+
+Error& Error::add(std::string& part, std::string_view content) {
   if (part.empty()) {
-    part = text;
+    part = content;
     compose();
   }
   return *this;
@@ -120,8 +125,8 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
                          std::string_view are) {
   const std::string nearest = nearest_name(word, known);
-  const std::string hint = nearest.empty() ? "" : concat("; did you mean '", nearest, "'?");
-  return are.empty() ? hint : concat(hint, hint.empty() ? "; " : " ", are, " ", joined(known));
+  const std::string hint = nearest.empty() ? "" : text("; did you mean '", nearest, "'?");
+  return are.empty() ? hint : text(hint, hint.empty() ? "; " : " ", are, " ", joined(known));
 }
 
 }  // namespace crema

@@ -184,7 +184,7 @@ void Filler::fill(Tensor& tensor, uint64_t seed, uint64_t stream) const {
   }
   dispatch_float(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const Writing<T> writing = tensor.writing<T>();
+    const Changing<T> writing = tensor.changing<T>();
     T* const x = writing;
     switch (type) {
       case Type::constant:

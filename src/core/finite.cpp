@@ -14,13 +14,13 @@ int64_t first_not_finite(const Tensor& tensor) {
 
 std::string describe_element(const Tensor& tensor, int64_t index) {
   const Shape& shape = tensor.shape();
-  std::string text = concat(tensor.at(index));
-  if (shape.rank() == 0) return text;
+  std::string content = text(tensor.at(index));
+  if (shape.rank() == 0) return content;
   std::vector<int64_t> place;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     place.push_back(index / shape.count(axis + 1) % shape[axis]);
   }
-  return concat(text, " at (", joined(place), ")");
+  return text(content, " at (", joined(place), ")");
 }
 
 }  // namespace crema

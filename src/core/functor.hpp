@@ -1,7 +1,7 @@
 // Functions that the CPU and, when nvcc compiles the file, CUDA kernels both run. Beside this file
-// only kit/passes.hpp and its like ask which compiler it is. What functors call on numbers: abs,
-// sqrt, exp, expm1, log, log1p, pow, tanh, erfc, sigmoid and select; backend/cpu/value-inl.hpp has
-// them for vectors.
+// only layer_support/passes.hpp and its like ask which compiler it is. What functors call on
+// numbers: abs, sqrt, exp, expm1, log, log1p, pow, tanh, erfc, sigmoid and select;
+// backend/cpu/value-inl.hpp has them for vectors.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,6 @@
 // Memory: host pages taken lazily, and the state machine of which copy is current.
+#include "core/memory.hpp"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 
 #include "core/device.hpp"
 #include "core/memory_error.hpp"
-#include "crema/tensor.hpp"
 
 namespace crema {
 namespace {

@@ -52,14 +52,14 @@ void add_block<bfloat16>(std::span<const void* const> terms, bfloat16* y, int64_
 
 /// At most DeviceBackend::kMostTerms of them.
 template <class T>
-void add_terms(const Side& side, std::span<const Tensor* const> tensors, Tensor& sum) {
+void add_terms(const ComputeDevice& device, std::span<const Tensor* const> tensors, Tensor& sum) {
   const void* terms[DeviceBackend::kMostTerms];
-  for (size_t k = 0; k < tensors.size(); ++k) terms[k] = side.read<T>(*tensors[k]);
+  for (size_t k = 0; k < tensors.size(); ++k) terms[k] = device.read<T>(*tensors[k]);
   const bool is_term = std::ranges::find(tensors, &sum) != tensors.end();
-  T* const y = is_term ? side.change<T>(sum) : side.overwrite<T>(sum);
+  T* const y = is_term ? device.change<T>(sum) : device.overwrite<T>(sum);
   const std::span<const void* const> all(terms, tensors.size());
-  if (DeviceBackend* device = side.device()) {
-    return device->add(sum.dtype(), sum.storage(), all, y);
+  if (DeviceBackend* backend = device.backend()) {
+    return backend->add(sum.dtype(), sum.storage(), all, y);
   }
   parallel_for(sum.storage(), kElementGrain, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; at += kBlock) {
@@ -70,53 +70,53 @@ void add_terms(const Side& side, std::span<const Tensor* const> tensors, Tensor&
 
 }  // namespace
 
-void copy(const Side& side, const Tensor& from, Tensor& to) {
+void copy(const ComputeDevice& device, const Tensor& from, Tensor& to) {
   if (to.same_memory(from) || to.bytes() == 0) return;
-  const std::byte* const source = side.read_bytes(from);
-  std::byte* const target = side.overwrite_bytes(to);
-  if (DeviceBackend* device = side.device()) {
-    return device->copy(target, source, to.bytes());
+  const std::byte* const source = device.read_bytes(from);
+  std::byte* const target = device.overwrite_bytes(to);
+  if (DeviceBackend* backend = device.backend()) {
+    return backend->copy(target, source, to.bytes());
   }
   parallel_for(static_cast<int64_t>(to.bytes()), kByteGrain, [=](int64_t begin, int64_t end) {
     std::memcpy(target + begin, source + begin, static_cast<size_t>(end - begin));
   });
 }
 
-void add(const Side& side, std::span<const Tensor* const> terms, Tensor& sum) {
+void add(const ComputeDevice& device, std::span<const Tensor* const> terms, Tensor& sum) {
   if (sum.count() == 0) return;
-  if (terms.size() == 1) return copy(side, *terms[0], sum);
+  if (terms.size() == 1) return copy(device, *terms[0], sum);
   const Tensor* group[DeviceBackend::kMostTerms] = {terms[0]};
   for (size_t next = 1; next < terms.size();) {
     size_t count = 1;
     while (count < DeviceBackend::kMostTerms && next < terms.size()) group[count++] = terms[next++];
     const std::span<const Tensor* const> some(group, count);
     if (sum.dtype() == DType::bf16) {
-      add_terms<bfloat16>(side, some, sum);
+      add_terms<bfloat16>(device, some, sum);
     } else {
-      dispatch_float(sum.dtype(), [&](auto zero) { add_terms<decltype(zero)>(side, some, sum); });
+      dispatch_float(sum.dtype(), [&](auto zero) { add_terms<decltype(zero)>(device, some, sum); });
     }
     group[0] = &sum;
   }
 }
 
-void fill_zero(const Side& side, Tensor& to) {
+void fill_zero(const ComputeDevice& device, Tensor& to) {
   if (to.bytes() == 0) return;
-  std::byte* const target = side.overwrite_bytes(to);
-  if (DeviceBackend* device = side.device()) return device->fill_zero(target, to.bytes());
+  std::byte* const target = device.overwrite_bytes(to);
+  if (DeviceBackend* backend = device.backend()) return backend->fill_zero(target, to.bytes());
   parallel_for(static_cast<int64_t>(to.bytes()), kByteGrain, [=](int64_t begin, int64_t end) {
     std::memset(target + begin, 0, static_cast<size_t>(end - begin));
   });
 }
 
-void fill(const Side& side, Tensor& to, double value, bool adds) {
+void fill(const ComputeDevice& device, Tensor& to, double value, bool adds) {
   if (to.format() != Format::contiguous)
     throw Error("fill() takes contiguous tensors, not ", to_string(to.format()));
   if (to.count() == 0) return;
   dispatch_float(to.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const y = adds ? side.change<T>(to) : side.overwrite<T>(to);
-    if (DeviceBackend* device = side.device()) {
-      return device->fill(to.dtype(), to.count(), value, adds, y);
+    T* const y = adds ? device.change<T>(to) : device.overwrite<T>(to);
+    if (DeviceBackend* backend = device.backend()) {
+      return backend->fill(to.dtype(), to.count(), value, adds, y);
     }
     const T one = static_cast<T>(value);
     parallel_for(to.count(), kElementGrain, [=](int64_t begin, int64_t end) {
@@ -125,9 +125,10 @@ void fill(const Side& side, Tensor& to, double value, bool adds) {
   });
 }
 
-void copy_rows(const Side& side, const RowCopy& copy, const std::byte* from, std::byte* to) {
+void copy_rows(const ComputeDevice& device, const RowCopy& copy, const std::byte* from,
+               std::byte* to) {
   if (copy.rows == 0 || copy.bytes == 0) return;
-  if (DeviceBackend* device = side.device()) return device->copy_rows(copy, from, to);
+  if (DeviceBackend* backend = device.backend()) return backend->copy_rows(copy, from, to);
   // Long rows are shared out among threads too.
   const int64_t parts = std::max<int64_t>(copy.bytes / kByteGrain, 1);
   const int64_t grain = kByteGrain / std::max<int64_t>(copy.bytes / parts, 1) + 1;

@@ -1,4 +1,5 @@
 // Parameter and its storage.
+#include "core/memory.hpp"
 #include "crema/layer.hpp"
 
 namespace crema {

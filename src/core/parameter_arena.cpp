@@ -1,6 +1,7 @@
 #include "crema/parameter_arena.hpp"
 
 #include "core/checked.hpp"
+#include "core/memory.hpp"
 
 namespace crema {
 namespace {

@@ -46,10 +46,10 @@ Replaced of_variable(std::string_view text, const std::string& name) {
 }
 
 /// "~" or "~user" at the beginning of a path.
-Replaced of_home(const std::string& text) {
-  if (text == "~") return of_variable("~", "HOME");
-  const std::string user = text.substr(1);
-  Replaced part{.text = text, .lacks = concat("there is no user '", user, "'")};
+Replaced of_home(const std::string& content) {
+  if (content == "~") return of_variable("~", "HOME");
+  const std::string user = content.substr(1);
+  Replaced part{.text = content, .lacks = text("there is no user '", user, "'")};
   struct passwd entry {};
   struct passwd* found = nullptr;
   std::array<char, 1 << 14> memory{};
@@ -131,10 +131,10 @@ std::string advice_for_shell(const ShellPath& path) {
     texts.push_back(part.text);
     if (!part.value) lacking.push_back(part.lacks);
   }
-  return concat(joined(texts, " and "), texts.size() == 1 ? " is" : " are", " not replaced here",
-                lacking.empty()
-                    ? concat(": write '", path.would_be, "'")
-                    : concat(", and ", joined(lacking, " and "), ": write the whole path out"));
+  return text(joined(texts, " and "), texts.size() == 1 ? " is" : " are", " not replaced here",
+              lacking.empty()
+                  ? text(": write '", path.would_be, "'")
+                  : text(", and ", joined(lacking, " and "), ": write the whole path out"));
 }
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20; }
@@ -155,11 +155,11 @@ std::string advice_for_controls(const std::string& path) {
       meant += c == '\\' ? '/' : c;
     }
   }
-  return concat(joined(found, ", "),
-                found.size() == 1 ? " is a control character" : " are control characters",
-                " in a text: write the path with / or \\\\ in the "
-                "place of a backslash",
-                known ? concat(", as in '", meant, "'") : "");
+  return text(joined(found, ", "),
+              found.size() == 1 ? " is a control character" : " are control characters",
+              " in a text: write the path with / or \\\\ in the "
+              "place of a backslash",
+              known ? text(", as in '", meant, "'") : "");
 }
 
 /// A path of Windows, with backslashes or a drive.
@@ -172,12 +172,12 @@ std::string advice_for_windows(const std::string& path) {
   std::ranges::replace(meant, '\\', '/');
   std::error_code none;
   if (fs::exists(meant, none)) {
-    return concat("folders are separated by / here, not by a backslash: write '", meant, "'");
+    return text("folders are separated by / here, not by a backslash: write '", meant, "'");
   }
   if (!drive) return "folders are separated by / here, not by a backslash";
-  return concat("'", path.substr(0, 2),
-                "' is a drive of Windows, which this system does not have: write where the files "
-                "are here, with / between folders");
+  return text("'", path.substr(0, 2),
+              "' is a drive of Windows, which this system does not have: write where the files "
+              "are here, with / between folders");
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ std::string from_hex(std::string_view digits) {
 
 std::optional<Passport> find_passport(const std::string& path) {
   const std::string content = read_file(path);
-  const size_t begin = content.find(concat(kPassport, '\n'));
+  const size_t begin = content.find(text(kPassport, '\n'));
   if (!content.starts_with("\177ELF") || begin == std::string::npos) return std::nullopt;
   std::istringstream text(content.c_str() + begin);
   std::string mark, messages;

@@ -21,7 +21,7 @@ std::string advice_for(const std::string& type) {
   // Only case and separators differ: no nearer name is meant.
   const std::string wanted = bare_name(type);
   const auto same = std::ranges::find(types, wanted, bare_name);
-  if (!wanted.empty() && same != types.end()) return concat("; did you mean '", *same, "'?");
+  if (!wanted.empty() && same != types.end()) return text("; did you mean '", *same, "'?");
   return published_type(type) ? " yet" : did_you_mean(type, types);
 }
 
@@ -60,7 +60,7 @@ Error Registry::unknown_type(const LayerParameter& param) {
     advice = "; if a plug-in brings it, load that with --plugin=FILE or crema::load_plugin()";
   }
   Error error(type.empty() ? "the layer has no type; add type: \"...\""
-                           : concat("there is no layer type '", type, "'"),
+                           : text("there is no layer type '", type, "'"),
               advice);
   return error.in_layer(param.name(), type);
 }

@@ -39,9 +39,9 @@ int64_t Shape::count(int first, int last) const {
 }
 
 void Shape::refuse_axis(int axis) const {
-  throw Error("axis ", axis, " is outside shape ", str(),
-              rank() == 0 ? concat("; a scalar has no axes")
-                          : concat("; use ", -rank(), " to ", rank() - 1));
+  throw Error(
+      "axis ", axis, " is outside shape ", str(),
+      rank() == 0 ? text("; a scalar has no axes") : text("; use ", -rank(), " to ", rank() - 1));
 }
 
 std::string Shape::str() const { return rank() == 0 ? "scalar" : joined(dims_, "x"); }

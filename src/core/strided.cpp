@@ -141,10 +141,11 @@ void StridedGather::simplify() {
   strides = std::move(simple.strides);
 }
 
-void gather(const Side& side, const StridedGather& box, size_t element_bytes, const std::byte* from,
-            std::byte* to) {
+void gather(const ComputeDevice& device, const StridedGather& box, size_t element_bytes,
+            const std::byte* from, std::byte* to) {
   if (box.count() == 0) return;
-  if (DeviceBackend* device = side.device()) return device->gather(box, element_bytes, from, to);
+  if (DeviceBackend* backend = device.backend())
+    return backend->gather(box, element_bytes, from, to);
   const auto as = [&](auto element) {
     using E = decltype(element);
     gather_on_host(box, reinterpret_cast<const E*>(from), reinterpret_cast<E*>(to));

@@ -30,7 +30,7 @@ struct StridedGather {
 
 /// `to`, dense, becomes the elements of the box in `from`, the last axis fastest. The box is
 /// simplified. The pointers are in the memory of the side and do not overlap.
-void gather(const Side& side, const StridedGather& box, size_t element_bytes, const std::byte* from,
-            std::byte* to);
+void gather(const ComputeDevice& device, const StridedGather& box, size_t element_bytes,
+            const std::byte* from, std::byte* to);
 
 }  // namespace crema

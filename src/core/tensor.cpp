@@ -2,6 +2,7 @@
 
 #include "core/checked.hpp"
 #include "core/convert.hpp"
+#include "core/memory.hpp"
 
 namespace crema {
 namespace {
@@ -107,19 +108,35 @@ double Tensor::at(int64_t index) const {
   return element_as_double(dtype_, read_bytes(), place);
 }
 
-void* Tensor::bytes_of(Memory::Access access, DeviceBackend* device) const {
+void Tensor::seal() {
+  if (memory_) memory_->seal();
+}
+
+void* Tensor::bytes_of(Access access, DeviceBackend* backend) const {
   need_memory();
   // A tensor that covers a part of its memory must not drop the newer copy of the rest.
   const bool is_part = offset_ != 0 || bytes() != memory_->bytes();
-  if (access == Memory::Access::overwrite && is_part) access = Memory::Access::change;
-  return static_cast<char*>(memory_->access(access, device)) + offset_;
+  if (access == Access::overwrite && is_part) access = Access::change;
+  return static_cast<char*>(memory_->access(access, backend)) + offset_;
 }
 
-void Tensor::check_access(DType as) const {
-  if (as == dtype_) return;
+void* Tensor::bytes_as(DType as, Access access, DeviceBackend* backend) const {
+  if (as == dtype_) return bytes_of(access, backend);
   throw Error("a tensor of ", to_string(dtype_), " and shape ", shape_.str(), " was accessed as ",
               to_string(as), "; convert it with to() first");
 }
+
+void* Tensor::exposed_bytes_as(DType as, Access access, DeviceBackend* backend) {
+  void* const pointer = bytes_as(as, access, backend);
+  if (backend == nullptr) memory_->expose();
+  return pointer;
+}
+
+ChangeScope::ChangeScope(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {
+  memory_->begin_writing();
+}
+
+ChangeScope::~ChangeScope() { memory_->end_writing(); }
 
 void Tensor::need_memory() const {
   if (memory_) return;

@@ -71,8 +71,8 @@ constexpr std::string_view kFileMark = "crema tuning ";
 
 /// What the times depend on beside the problem.
 std::string file_header() {
-  return concat(kFileMark, "2:", processor_name(), ", ", to_string(simd_level()), ", ",
-                cpu_library());
+  return text(kFileMark, "2:", processor_name(), ", ", to_string(simd_level()), ", ",
+              cpu_library());
 }
 
 }  // namespace
@@ -93,9 +93,9 @@ std::string why_no_tuning_file(const std::string& path) {
   // The nearest folder above that exists.
   fs::path folder = fs::absolute(path, failed).parent_path();
   while (!fs::exists(folder, failed) && folder.has_relative_path()) folder = folder.parent_path();
-  if (!fs::is_directory(folder, failed)) return concat("cannot be below '", folder.string(), "'");
+  if (!fs::is_directory(folder, failed)) return text("cannot be below '", folder.string(), "'");
   if (access(folder.c_str(), W_OK | X_OK) == 0) return "";
-  return concat("cannot be written: no right to write in '", folder.string(), "'");
+  return text("cannot be written: no right to write in '", folder.string(), "'");
 }
 
 double Tuner::seconds(const std::string& problem, const std::string& candidate,
@@ -151,7 +151,7 @@ bool Tuner::save(const std::string& path) {
   }
   // Contexts of one process may save to one file at the same time, too.
   static std::atomic<unsigned> saves{0};
-  const std::string beside = concat(path, ".tmp.", getpid(), ".", saves++);
+  const std::string beside = text(path, ".tmp.", getpid(), ".", saves++);
   {
     const std::lock_guard lock(mutex_);
     std::ofstream file(beside);

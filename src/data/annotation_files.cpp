@@ -50,13 +50,13 @@ void for_each_line(const std::string& text, const Body& body) {
   }
 }
 
-AnnotationFile parse_text(const std::string& text, const LabelNames& names) {
+AnnotationFile parse_text(const std::string& content, const LabelNames& names) {
   AnnotationFile file;
-  for_each_line(text, [&](const std::vector<std::string_view>& words, int64_t line) {
+  for_each_line(content, [&](const std::vector<std::string_view>& words, int64_t line) {
     if (words.size() != 5 && words.size() != 6)
       throw Error("it has ", words.size(),
                   " words; a line is 'label xmin ymin xmax ymax', in pixels");
-    RawBox box{.labeled = {}, .where = concat("line ", line)};
+    RawBox box{.labeled = {}, .where = text("line ", line)};
     box.labeled.label = whole_number_of(words[0], "label");
     names.check(box.labeled.label);
     box.labeled.box = {number_of(words[1]), number_of(words[2]), number_of(words[3]),
@@ -85,9 +85,10 @@ Box box_around(std::span<const double> values) {
   return box;
 }
 
-AnnotationFile parse_yolo(const std::string& text, ImageSize image, const AnnotationReading& how) {
+AnnotationFile parse_yolo(const std::string& content, ImageSize image,
+                          const AnnotationReading& how) {
   AnnotationFile file;
-  for_each_line(text, [&](const std::vector<std::string_view>& words, int64_t line) {
+  for_each_line(content, [&](const std::vector<std::string_view>& words, int64_t line) {
     const bool is_polygon = words.size() >= 7 && words.size() % 2 == 1;
     if (words.size() != 5 && !(is_polygon && how.polygons))
       throw Error("it has ", words.size(),
@@ -95,7 +96,7 @@ AnnotationFile parse_yolo(const std::string& text, ImageSize image, const Annota
                   is_polygon ? "; for a polygon, 'class x1 y1 x2 y2 x3 y3 ...', --polygons takes "
                                "the box around it"
                              : "");
-    RawBox box{.labeled = {}, .where = concat("line ", line)};
+    RawBox box{.labeled = {}, .where = text("line ", line)};
     box.labeled.label = label_of_class(whole_number_of(words[0], "class"), how);
     std::vector<double> values;
     for (const std::string_view word : std::span(words).subspan(1)) {
@@ -153,24 +154,24 @@ std::vector<std::string> BoxOddities::warnings() const {
   for (size_t kind = 0; kind < kKinds; ++kind) {
     const Seen& seen = kinds_[kind];
     if (seen.count > 0)
-      lines.push_back(concat(seen.count, " ", kTexts[kind], "; the first: ", seen.where));
+      lines.push_back(text(seen.count, " ", kTexts[kind], "; the first: ", seen.where));
   }
   return lines;
 }
 
 std::vector<LabeledBox> AnnotationReading::read(const std::string& path, ImageSize image,
                                                 int64_t index, bool sideways) const {
-  std::string text;
+  std::string content;
   try {
-    read_file_bytes(path, text);
-    AnnotationFile file = parse(text, image, *this);
+    read_file_bytes(path, content);
+    AnnotationFile file = parse(content, image, *this);
     const bool says_size = file.image.height > 0 && file.image.width > 0;
     if (sideways) refuse_boxes_of_file(file.image, image);
     if (says_size && (file.image.height != image.height || file.image.width != image.width))
       oddities.add(
           BoxOddities::other_size, index,
-          concat("'", path, "' says ", file.image.width, " wide and ", file.image.height,
-                 " high, and the image is ", image.width, " wide and ", image.height, " high"));
+          text("'", path, "' says ", file.image.width, " wide and ", file.image.height,
+               " high, and the image is ", image.width, " wide and ", image.height, " high"));
     return checked_boxes(std::move(file.boxes), says_size ? file.image : image, index, path,
                          oddities);
   } catch (const Error& error) {
@@ -222,7 +223,7 @@ std::vector<LabeledBox> checked_boxes(std::vector<RawBox> raw, ImageSize size, i
     }
     if (box.left > box.right || box.top > box.bottom)
       refuse("has its right edge left of the left one, or the lower one above the upper");
-    const std::string where = concat("'", path, "', ", each.where);
+    const std::string where = text("'", path, "', ", each.where);
     if (box.left == box.right || box.top == box.bottom) {
       oddities.add(BoxOddities::empty, index, where);
       continue;

@@ -27,7 +27,7 @@ std::string some_of(const Names& names) {
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(kShown, names.size()); ++i) shown.push_back("'" + names[i] + "'");
   return joined(shown) +
-         (names.size() > kShown ? concat(" and ", names.size() - kShown, " more") : "");
+         (names.size() > kShown ? text(" and ", names.size() - kShown, " more") : "");
 }
 
 /// Error unless the labels that a file gives mean the same classes as in training.
@@ -100,19 +100,18 @@ std::vector<std::string> classes_in_order(const std::set<std::string>& found, co
   const std::string list = !rule.file.empty() ? "'" + rule.file + "'"
                            : is_trained       ? rule.training->from
                                               : "their names";
-  logger(Severity::info, concat(source, " has ", found.size(), " classes, label 0 to ",
-                                names.size() - 1, " in the order of ", list));
+  logger(Severity::info, text(source, " has ", found.size(), " classes, label 0 to ",
+                              names.size() - 1, " in the order of ", list));
   const Names absent = without(names, {found.begin(), found.end()});
   if (!absent.empty())
-    logger(Severity::warning, concat(source, " has no image of ", absent.size(), " classes of ",
-                                     list, ", the first of them '", absent[0], "'"));
+    logger(Severity::warning, text(source, " has no image of ", absent.size(), " classes of ", list,
+                                   ", the first of them '", absent[0], "'"));
   if (own && rule.training)
-    logger(
-        Severity::warning,
-        concat(source, ": the labels are the places of its own ", names.size(),
-               " class names, since those of the training data are unknown (", rule.training->from,
-               "); they are wrong if training had other classes. class_names of the layer names "
-               "a file with the classes in the order of their labels"));
+    logger(Severity::warning,
+           text(source, ": the labels are the places of its own ", names.size(),
+                " class names, since those of the training data are unknown (", rule.training->from,
+                "); they are wrong if training had other classes. class_names of the layer names "
+                "a file with the classes in the order of their labels"));
   return names;
 }
 

@@ -18,7 +18,7 @@ const DataSource* source_of(const Layer& layer, const std::vector<Layer*>& layer
   const auto& bottoms = layer.param().bottom();
   for (auto bottom = bottoms.rbegin(); bottom != bottoms.rend(); ++bottom) {
     for (const Layer* other : layers) {
-      const auto* source = dynamic_cast<const DataSource*>(other);
+      const DataSource* source = other->data_source();
       if (source == nullptr) continue;
       if (first == nullptr) first = source;
       if (std::ranges::count(other->param().top(), *bottom) > 0) return source;
@@ -60,7 +60,7 @@ struct CountedOnce::Counter {
 
 CountedOnce::CountedOnce(const std::vector<Layer*>& layers) {
   for (Layer* layer : layers) {
-    auto* counting = dynamic_cast<CountsImages*>(layer);
+    CountsImages* counting = layer->counts_images();
     const DataSource* source = counting != nullptr ? source_of(*layer, layers) : nullptr;
     if (source == nullptr) continue;
     Counter& counter =

@@ -1,5 +1,5 @@
-// DataSource: the interface of data layers for the net, the solver and the commands. Data layers
-// derive from it and from Layer; others find them with dynamic_cast.
+// DataSource: the interface of data layers for the net, the solver and the commands
+// (Layer::data_source()).
 #pragma once
 
 #include <cstdint>

@@ -97,7 +97,7 @@ void DatumDecoder::labels(std::vector<double>& labels) const {
   };
   if (datum().has_label()) refuse("its Datum has label and float_label");
   for (const double label : labels) {
-    if (!std::isfinite(label)) refuse(concat("its label is ", label));
+    if (!std::isfinite(label)) refuse(text("its label is ", label));
   }
 }
 

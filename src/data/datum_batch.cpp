@@ -28,7 +28,7 @@ void LossWarnings::tell(const Batch& batch, const std::string& layer, const Cont
   const auto warn = [&](const std::string& key, bool& told, const char* what) {
     if (key.empty() || told) return;
     told = true;
-    context.log(Severity::warning, concat("layer '", layer, "': record '", key, "' ", what));
+    context.log(Severity::warning, text("layer '", layer, "': record '", key, "' ", what));
   };
   warn(batch.losses.depth, told_depth_,
        "has more than 8 bits a channel, of which the layer takes the upper 8; a database of all "
@@ -48,7 +48,7 @@ void convert_batch(const Batch& batch, bool floats, const Transform& transform, 
   const int64_t grain = std::max<int64_t>(1, kElementGrain / size);
   dispatch_float(top.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* out = top.host_overwrite<T>();  // (N, C, H, W)
+    T* out = top.overwrite<T>();  // (N, C, H, W)
     const auto convert = [&](int64_t n, T* to) {
       const Placement& placement = batch.placements[static_cast<size_t>(n)];
       if (floats) {
@@ -75,7 +75,7 @@ void write_labels(const Batch& batch, const KeyOf& key_of, Tensor& top) {
   const size_t each = batch.labels.size() / std::max<size_t>(1, batch.samples.size());
   dispatch_float(top.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const out = top.host_overwrite<T>();  // (N), or (N, L)
+    T* const out = top.overwrite<T>();  // (N), or (N, L)
     for (size_t i = 0; i < batch.labels.size(); ++i) {
       const double label = batch.labels[i];
       out[i] = static_cast<T>(label);
@@ -109,7 +109,7 @@ void give_datums(const Batch& batch, const DatumLoading& loading, uint64_t seed,
     class_distributions(
         labels, mixes, mixing.classes(),
         [&](int64_t n) { return key_of(batch.samples[static_cast<size_t>(n)], n); },
-        top[1]->data.host_overwrite<decltype(zero)>());
+        top[1]->data.overwrite<decltype(zero)>());
   });
 }
 

@@ -30,7 +30,7 @@ DatumLayer::DatumLayer(const LayerInit& init, const Settings& settings)
   if (transform.force_color() && transform.force_gray())
     throw Error("transform_param has both force_color and force_gray; keep one of them");
   records_.transform = std::make_shared<const Transform>(transform, phase());
-  records_.access = settings.shuffle ? Access::random : Access::forward;
+  records_.order = settings.shuffle ? ReadOrder::random : ReadOrder::forward;
   records_.color = settings.color;
   records_.size = settings.size;
   records_.one_size = settings.one_size;
@@ -52,13 +52,13 @@ void DatumLayer::open(std::shared_ptr<RecordSource> source, bool reads_labels) {
   if (looked_at == 0) return;
   const int64_t count = records_.source->count();
   context().log(Severity::warning,
-                concat("layer '", name(), "': ",
-                       looked_at == count ? concat("none of the ", count, " records")
-                                          : concat("none of ", looked_at, " of the ", count,
-                                                   " records, taken evenly,"),
-                       " of ", records_.source->name(),
-                       " has a label, and top 1 is 0 for all of them; write the database with "
-                       "labels, or remove the top if the net does not need it"));
+                text("layer '", name(), "': ",
+                     looked_at == count ? text("none of the ", count, " records")
+                                        : text("none of ", looked_at, " of the ", count,
+                                               " records, taken evenly,"),
+                     " of ", records_.source->name(),
+                     " has a label, and top 1 is 0 for all of them; write the database with "
+                     "labels, or remove the top if the net does not need it"));
 }
 
 void DatumLayer::reshape(Blobs, Blobs top) {
@@ -110,7 +110,7 @@ std::string DatumLayer::raw_key_of(const Sample& sample, int64_t) const {
 
 std::string DatumLayer::key_of_record(int64_t record) const {
   // Kept, since steps forward are much faster than the way from the first record.
-  if (!key_reader_) key_reader_ = records_.source->reader(records_.access);
+  if (!key_reader_) key_reader_ = records_.source->reader(records_.order);
   return key_reader_->key(record);
 }
 

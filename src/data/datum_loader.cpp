@@ -130,7 +130,7 @@ SampleFormat format_of(const Record& record, const DatumLoading& loading, int si
 }
 
 SampleFormat first_format(const DatumLoading& loading, int size) {
-  const auto reader = loading.source->reader(Access::forward);
+  const auto reader = loading.source->reader(ReadOrder::forward);
   if (!loading.skip_bad) return format_of(reader->read(0), loading, size);
   return first_good(0, loading,
                     [&](int64_t record) { return format_of(reader->read(record), loading, size); });
@@ -144,7 +144,7 @@ int loader_threads(uint32_t wanted, const SampleFormat& format) {
 
 DatumLoader::DatumLoader(DatumLoading loading)
     : loading_(std::move(loading)),
-      reader_(loading_.source->reader(loading_.access)),
+      reader_(loading_.source->reader(loading_.order)),
       decoder_(loading_.color, loading_.size) {}
 
 void DatumLoader::load(Batch& batch, const std::atomic<bool>& stop) {
@@ -261,10 +261,9 @@ void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) 
     throw Error(
         "record '", printable_key(record.key), "' gives a sample of ", shape.str(),
         ", the first one ", wanted.str(), "; ",
-        channels
-            ? concat("give all records ", format.shape[0], " channels: for compressed ",
-                     "images, transform_param { force_color: true } or ", "{ force_gray: true }")
-            : concat("make the images of one size (", loading_.one_size, "), or set crop_size"));
+        channels ? text("give all records ", format.shape[0], " channels: for compressed ",
+                        "images, transform_param { force_color: true } or ", "{ force_gray: true }")
+                 : text("make the images of one size (", loading_.one_size, "), or set crop_size"));
   }
   if ((opened.floats != nullptr) != format.floats)
     throw Error("record '", printable_key(record.key), "' holds ",

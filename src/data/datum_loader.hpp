@@ -34,7 +34,7 @@ struct BoxLoading {
 /// Settings that the loaders of a layer share.
 struct DatumLoading {
   std::shared_ptr<RecordSource> source;
-  Access access = Access::forward;
+  ReadOrder order = ReadOrder::forward;
   ColorMode color = ColorMode::as_stored;
   ImageSize size;  // to which compressed images are resized
   std::shared_ptr<const Transform> transform;

@@ -53,7 +53,7 @@ fs::path new_folder(const std::string& path) {
 class ImageWriter {
  public:
   explicit ImageWriter(const std::string& path)
-      : path_(new_folder(path)), folder_(path_, concat("'", path_.string(), "'")) {}
+      : path_(new_folder(path)), folder_(path_, text("'", path_.string(), "'")) {}
   ~ImageWriter() {
     std::error_code ignored;
     fs::remove_all(folder_.fresh(), ignored);
@@ -111,8 +111,8 @@ bool are_deep_pixels(const Image& image) {
 /// The raw pixels as a PPM or PGM file, which any codec reads.
 std::string netpbm_of(const RecordInfo& info, bool rgb) {
   const int64_t channels = info.shape[0], plane = info.shape.count(1);
-  std::string file = concat(channels == 3 ? "P6" : "P5", "\n", info.shape[2], " ", info.shape[1],
-                            "\n", info.floats ? 65535 : 255, "\n");
+  std::string file = text(channels == 3 ? "P6" : "P5", "\n", info.shape[2], " ", info.shape[1],
+                          "\n", info.floats ? 65535 : 255, "\n");
   file.reserve(file.size() + 2 * static_cast<size_t>(info.shape.count()));
   for (int64_t i = 0; i < plane; ++i) {
     for (int64_t c = 0; c < channels; ++c) {
@@ -254,16 +254,16 @@ ConvertReport export_images(RecordSource& source, const ExportOptions& options) 
     } else {
       std::string name = exported.name + "." + exported.type;
       for (int copy = 2; !names.insert(name).second; ++copy) {
-        name = concat(exported.name, "_", copy, ".", exported.type);
+        name = text(exported.name, "_", copy, ".", exported.type);
       }
       folder.write(name, exported.file);
       if (exported.has_boxes) {
         const std::string boxes = name + ".boxes.txt";
         folder.write(boxes, exported.boxes);
-        list += concat(name, " ", boxes, "\n");
+        list += text(name, " ", boxes, "\n");
       } else {
         if (exported.labels.empty()) ++without_label;
-        list += concat(name, " ", exported.labels.empty() ? "0" : exported.labels, "\n");
+        list += text(name, " ", exported.labels.empty() ? "0" : exported.labels, "\n");
       }
       ++report.written;
     }
@@ -275,7 +275,7 @@ ConvertReport export_images(RecordSource& source, const ExportOptions& options) 
     throw Error(source.name(),
                 ": none of the records could be exported; the first: ", report.problems.front());
   if (without_label > 0)
-    report.warnings.push_back(concat(without_label, " records have no label; ", kList, " says 0"));
+    report.warnings.push_back(text(without_label, " records have no label; ", kList, " says 0"));
   folder.write(kList, list);
   folder.finish();
   return report;

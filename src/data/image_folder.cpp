@@ -29,7 +29,7 @@ struct Passed {
   }
   void tell(const Logger& logger, const std::string& source, const char* what) const {
     if (count > 0 && logger)
-      logger(Severity::warning, concat(source, ": ", count, " ", what, ", such as '", first, "'"));
+      logger(Severity::warning, text(source, ": ", count, " ", what, ", such as '", first, "'"));
   }
 };
 

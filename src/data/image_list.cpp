@@ -70,7 +70,7 @@ class ImageFileReader final : public RecordReader {
   std::string key(int64_t index) override {
     const ListedImage& image = files_->images.at(static_cast<size_t>(index));
     const std::string path = image_path(files_->root, image.file);
-    return image.line > 0 ? concat("line ", image.line, ": ", path) : path;
+    return image.line > 0 ? text("line ", image.line, ": ", path) : path;
   }
 
  private:
@@ -88,7 +88,7 @@ class ImageFileSource final : public RecordSource {
   std::string name() const override { return files_->name; }
   bool is_files() const override { return true; }
   std::vector<std::string> class_names() const override { return files_->class_names; }
-  std::unique_ptr<RecordReader> reader(Access) override {
+  std::unique_ptr<RecordReader> reader(ReadOrder) override {
     return std::make_unique<ImageFileReader>(files_);
   }
 

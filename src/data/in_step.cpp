@@ -12,7 +12,7 @@
 namespace crema {
 namespace {
 
-const DataSource& source_of(const Layer& layer) { return dynamic_cast<const DataSource&>(layer); }
+const DataSource& source_of(const Layer& layer) { return *layer.data_source(); }
 
 /// The number at the beginning of a key, where it numbers the records.
 std::optional<int64_t> number_of(const std::string& key, int64_t place) {
@@ -39,7 +39,7 @@ InStep::InStep(const std::vector<Layer*>& layers, std::string net, Logger logger
     : net_(std::move(net)), logger_(std::move(logger)) {
   std::vector<const Layer*> firsts;  // one for each size of batches
   for (const Layer* layer : layers) {
-    const auto* source = dynamic_cast<const DataSource*>(layer);
+    const DataSource* source = layer->data_source();
     if (source == nullptr || !source->takes_each_once()) continue;
     const auto first = std::ranges::find_if(firsts, [&](const Layer* other) {
       return source_of(*other).records_per_batch() == source->records_per_batch();
@@ -51,8 +51,8 @@ InStep::InStep(const std::vector<Layer*>& layers, std::string net, Logger logger
     Pair& pair = pairs_.emplace_back(Pair{*first, layer});
     const int64_t one = source_of(**first).records(), other = source->records();
     if (one != other)
-      warn(pair, concat("have ", one, " and ", other, " records: behind the first ",
-                        std::min(one, other), ", records meet that do not belong together"));
+      warn(pair, text("have ", one, " and ", other, " records: behind the first ",
+                      std::min(one, other), ", records meet that do not belong together"));
   }
 }
 
@@ -70,15 +70,14 @@ void InStep::look(Pair& pair) {
     const int64_t place = one.record_number(i);
     if (place < 0 || one.is_replaced(i) || other.is_replaced(i)) continue;
     if (place != other.record_number(i)) {
-      warn(pair, concat("are at records ", place, " and ", other.record_number(i),
-                        " of their sources in one sample; set shuffle and rand_skip of both "
-                        "alike"));
+      warn(pair, text("are at records ", place, " and ", other.record_number(i),
+                      " of their sources in one sample; set shuffle and rand_skip of both "
+                      "alike"));
     } else if (has_keys) {
       const std::string key = one.raw_key(i), other_key = other.raw_key(i);
       if (!are_of_one_record(key, other_key, place))
-        warn(pair,
-             concat("have the keys '", printable_key(key), "' and '", printable_key(other_key),
-                    "' at record ", place, ", which need not belong together"));
+        warn(pair, text("have the keys '", printable_key(key), "' and '", printable_key(other_key),
+                        "' at record ", place, ", which need not belong together"));
     }
   }
   pair.seen += samples;
@@ -89,11 +88,11 @@ void InStep::warn(Pair& pair, const std::string& what) {
   pair.done = true;
   if (!logger_) return;
   logger_(Severity::warning,
-          concat(net_, net_.empty() ? "" : ": ", "data layers '", pair.one->name(), "' and '",
-                 pair.other->name(), "' read in step, ", source_of(*pair.one).records_per_batch(),
-                 " records a batch each, and ", what,
-                 "; write both sources with the same records in the same order, if they are of "
-                 "the same samples"));
+          text(net_, net_.empty() ? "" : ": ", "data layers '", pair.one->name(), "' and '",
+               pair.other->name(), "' read in step, ", source_of(*pair.one).records_per_batch(),
+               " records a batch each, and ", what,
+               "; write both sources with the same records in the same order, if they are of "
+               "the same samples"));
 }
 
 }  // namespace crema

@@ -93,12 +93,12 @@ class Checker {
       throw Error("LMDB '", folder_, "' has several values a key, or other keys than text (flags ",
                   table.flags, "), and is no database of records");
     if (table.depth == 0 || table.depth > kDeepest)
-      refuse(table.root, concat("its tree would be ", table.depth, " pages deep"));
+      refuse(table.root, text("its tree would be ", table.depth, " pages deep"));
     // Bounded by the file, since the number of pages may be damaged.
     used_.assign(std::min(table.last_page, bytes_ / table.page_size) + 1, false);
     page_of(table.root, 1);
     if (entries_ != table.entries)
-      refuse(table.root, concat(entries_, " records are found instead of ", table.entries));
+      refuse(table.root, text(entries_, " records are found instead of ", table.entries));
   }
 
  private:
@@ -129,7 +129,7 @@ class Checker {
       throw Error("LMDB '", folder_, "': data.mdb is not an LMDB file, or damaged (page ", page,
                   " is no header); copy or convert it again");
     if (number<uint32_t>(body + 4) != kVersion)
-      refuse(page, concat("its version is ", number<uint32_t>(body + 4), " instead of 1"));
+      refuse(page, text("its version is ", number<uint32_t>(body + 4), " instead of 1"));
     const char* const main = body + 24 + 48;  // behind the table of free pages
     Table table;
     table.page_size = number<uint32_t>(body + 24);
@@ -141,9 +141,9 @@ class Checker {
     table.transaction = number<uint64_t>(main + 56);
     const uint64_t size = table.page_size;
     if (size < 512 || size > 32768 || (size & (size - 1)) != 0)
-      refuse(page, concat("its pages would have ", size, " bytes"));
+      refuse(page, text("its pages would have ", size, " bytes"));
     if (table.last_page < 1 || table.last_page >= uint64_t{1} << 47)
-      refuse(page, concat("its last page would be ", table.last_page));
+      refuse(page, text("its last page would be ", table.last_page));
     return table;
   }
 
@@ -158,20 +158,20 @@ class Checker {
     const int kind = number<uint16_t>(bytes.data() + 10) & kKinds;
     const bool leaf = level == table_.depth;
     if (number<uint64_t>(bytes.data()) != page || kind != (leaf ? kLeaf : kBranch))
-      refuse(page, concat("its number or its kind, ", kind, ", is wrong"));
+      refuse(page, text("its number or its kind, ", kind, ", is wrong"));
     const size_t lower = number<uint16_t>(bytes.data() + 12), upper = number<uint16_t>(&bytes[14]);
     if (lower < kHeader || lower % 2 != 0 || lower > upper || upper > size)
       refuse(page, "its header is wrong");
     const size_t nodes = (lower - kHeader) / 2;
-    if (nodes < (leaf ? 1 : 2)) refuse(page, concat("it has ", nodes, " nodes"));
+    if (nodes < (leaf ? 1 : 2)) refuse(page, text("it has ", nodes, " nodes"));
     take_pages(page, 1);  // cycles end here
     std::vector<Value> large;
     for (size_t i = 0; i < nodes; ++i) {
       const size_t at = number<uint16_t>(&bytes[kHeader + 2 * i]);
-      if (at < upper || at + kNodeHeader > size) refuse(page, concat("node ", i, " is outside"));
+      if (at < upper || at + kNodeHeader > size) refuse(page, text("node ", i, " is outside"));
       const char* const node = &bytes[at];
       const size_t key = number<uint16_t>(node + 6);
-      if (at + kNodeHeader + key > size) refuse(page, concat("the key of node ", i, " is outside"));
+      if (at + kNodeHeader + key > size) refuse(page, text("the key of node ", i, " is outside"));
       // The first key of a branch page is not used.
       if (leaf || i > 0) check_key(page, i, {node + kNodeHeader, key}, leaf);
       if (leaf) {
@@ -201,7 +201,7 @@ class Checker {
     const bool ascends = leaf && last_is_bound_ ? !precedes(key, last_key_, from_end)
                                                 : precedes(last_key_, key, from_end);
     if (!ascends)
-      refuse(page, concat("the key of node ", i, " does not come behind the one before it"));
+      refuse(page, text("the key of node ", i, " does not come behind the one before it"));
     last_key_ = key;
     last_is_bound_ = !leaf;
   }
@@ -219,7 +219,7 @@ class Checker {
         (number<uint16_t>(bytes + 10) & kKinds) != kOverflow || pages < value.pages ||
         pages > table_.last_page + 1 - value.page)
       refuse(value.page,
-             concat("it has no value of ", value.pages, " pages, as page ", leaf, " says"));
+             text("it has no value of ", value.pages, " pages, as page ", leaf, " says"));
     take_pages(value.page, pages);
   }
 
@@ -229,15 +229,15 @@ class Checker {
     const uint64_t value = number<uint32_t>(node);
     const auto flags = number<uint16_t>(node + 4);
     if ((flags & ~kLarge) != 0)
-      refuse(page, concat("node ", i, " is no record but of another kind, ", flags));
-    if (number<uint16_t>(node + 6) == 0) refuse(page, concat("node ", i, " has no key"));
+      refuse(page, text("node ", i, " is no record but of another kind, ", flags));
+    if (number<uint16_t>(node + 6) == 0) refuse(page, text("node ", i, " has no key"));
     if (place + (flags == kLarge ? sizeof(uint64_t) : value) > table_.page_size)
-      refuse(page, concat("the value of node ", i, " is outside"));
+      refuse(page, text("the value of node ", i, " is outside"));
     if (flags != kLarge) return;
     const auto first = number<uint64_t>(node + kNodeHeader + number<uint16_t>(node + 6));
     const uint64_t pages = (kHeader - 1 + value) / table_.page_size + 1;
     if (first < 2 || first > table_.last_page || pages > table_.last_page + 1 - first)
-      refuse(page, concat("the pages of node ", i, " are outside"));
+      refuse(page, text("the pages of node ", i, " are outside"));
     if (first * table_.page_size + kHeader + value > bytes_)
       throw Error("LMDB '", folder_, "' is truncated: data.mdb has ", bytes_,
                   " bytes and its records need ", (first + pages) * table_.page_size,
@@ -259,8 +259,8 @@ class Checker {
 
 void check_lmdb_file(const std::string& folder, const Logger& logger) {
   constexpr int kTries = 3;
-  const auto log = [&](Severity severity, const auto&... text) {
-    if (logger) logger(severity, concat("LMDB '", folder, "' ", text...));
+  const auto log = [&](Severity severity, const auto&... parts) {
+    if (logger) logger(severity, text("LMDB '", folder, "' ", parts...));
   };
   for (int tries = 0; tries < kTries; ++tries) {
     Checker checker(folder);

@@ -88,8 +88,8 @@ LmdbEnvironment::LmdbEnvironment(std::string folder, LockMode lock, const Logger
       code = try_open(false);
       if (code == MDB_SUCCESS && logger) {
         logger(Severity::info,
-               concat("LMDB '", folder_, "' is read without a lock (", mdb_strerror(refused),
-                      "); nothing may write to it meanwhile. lock: NONE says so"));
+               text("LMDB '", folder_, "' is read without a lock (", mdb_strerror(refused),
+                    "); nothing may write to it meanwhile. lock: NONE says so"));
       }
     }
     check(code, "cannot open it");

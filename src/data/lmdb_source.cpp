@@ -15,8 +15,8 @@ class LmdbSource final : public RecordSource {
 
   int64_t count() const override { return environment_->count(); }
   std::string name() const override { return "LMDB '" + environment_->folder() + "'"; }
-  std::unique_ptr<RecordReader> reader(Access access) override {
-    const KeyIndex* const index = access == Access::random ? &environment_->index() : nullptr;
+  std::unique_ptr<RecordReader> reader(ReadOrder order) override {
+    const KeyIndex* const index = order == ReadOrder::random ? &environment_->index() : nullptr;
     return std::make_unique<KeyedReader>(name(), count(), index,
                                          std::make_unique<LmdbCursor>(environment_));
   }

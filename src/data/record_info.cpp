@@ -26,13 +26,13 @@ void need_finite(const Values& values, std::string_view what, const std::string&
 std::string RecordInfo::kind() const {
   if (!encoded) return floats ? "floats" : "raw";
   const std::string type = file_type.empty() ? "compressed" : file_type;
-  return bits > 8 ? concat(type, ", ", bits, " bits") : type;
+  return bits > 8 ? text(type, ", ", bits, " bits") : type;
 }
 
 std::string RecordInfo::labels(std::string_view separator) const {
-  if (has_boxes) return concat(boxes.size(), boxes.size() == 1 ? " box" : " boxes");
+  if (has_boxes) return text(boxes.size(), boxes.size() == 1 ? " box" : " boxes");
   if (!float_labels.empty()) return joined(float_labels, separator);
-  return has_label ? concat(label) : "";
+  return has_label ? text(label) : "";
 }
 
 RecordInfo inspect_record(const Record& record, DatumDecoder& decoder) {

@@ -23,13 +23,13 @@ int64_t number_in(std::string_view text, std::string_view range, int64_t count) 
 
 /// The only record whose key is this, or ends with this path.
 int64_t find_file(RecordSource& source, std::string_view key) {
-  const auto reader = source.reader(Access::forward);
+  const auto reader = source.reader(ReadOrder::forward);
   int64_t found = -1;
   std::string first;
   for (int64_t i = 0; i < source.count(); ++i) {
     std::string at = reader->key(i);
     if (at == key) return i;
-    const bool ends = at.ends_with(concat("/", key)) || at.ends_with(concat(": ", key));
+    const bool ends = at.ends_with(text("/", key)) || at.ends_with(text(": ", key));
     if (!ends) continue;
     if (found >= 0)
       throw Error(source.name(), ": the key '", printable_key(key), "' may be '",
@@ -68,7 +68,7 @@ int64_t first_from_key(RecordSource& source, std::string_view key) {
     throw Error(source.name(),
                 " has its records in the order of files, not of keys; name them by number, or one "
                 "by its key");
-  const auto reader = source.reader(Access::random);
+  const auto reader = source.reader(ReadOrder::random);
   int64_t low = 0, high = source.count();
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
@@ -84,14 +84,14 @@ int64_t first_from_key(RecordSource& source, std::string_view key) {
 int64_t find_key(RecordSource& source, std::string_view key) {
   if (source.is_files()) return find_file(source, key);
   const int64_t at = first_from_key(source, key);
-  const auto reader = source.reader(Access::random);
+  const auto reader = source.reader(ReadOrder::random);
   const bool is_last = at == source.count();
   const std::string next = is_last ? "" : reader->key(at);
   if (!is_last && next == key) return at;
   throw Error(source.name(), " has no record with key '", printable_key(key), "'; its place is ",
-              at > 0 ? concat("behind '", printable_key(reader->key(at - 1)), "'") : "",
+              at > 0 ? text("behind '", printable_key(reader->key(at - 1)), "'") : "",
               at > 0 && !is_last ? ", " : "",
-              is_last ? "" : concat("before '", printable_key(next), "'"));
+              is_last ? "" : text("before '", printable_key(next), "'"));
 }
 
 std::string unprintable_key(std::string_view text) {

@@ -50,7 +50,7 @@ void scan_records(RecordSource& source, int64_t first, int64_t last, ColorMode c
         const auto at = static_cast<size_t>(i);
         try {
           if (!thread.reader) {
-            thread = {source.reader(Access::forward),
+            thread = {source.reader(ReadOrder::forward),
                       std::make_unique<DatumDecoder>(color, ImageSize(), depth)};
           }
           work(thread, first + i, chunk[at]);

@@ -45,8 +45,8 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
           "of LevelDB the one that holds CURRENT. A list of images needs backend: IMAGE_LIST, a "
           "tar file backend: TAR");
     folder = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
-    log(Severity::info, concat("data source '", options.path, "' is the file inside a database; ",
-                               "opening the folder '", folder.string(), "'"));
+    log(Severity::info, text("data source '", options.path, "' is the file inside a database; ",
+                             "opening the folder '", folder.string(), "'"));
   }
   const bool lmdb = fs::exists(folder / "data.mdb", code);
   if (code) throw Error("data source '", options.path, "' cannot be read: ", code.message());
@@ -59,8 +59,8 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                       "convert-cifar");
   if (lmdb != (options.kind == DatabaseKind::lmdb)) {
     log(Severity::info,
-        concat("data source '", options.path, "' is ", lmdb ? "an LMDB" : "a LevelDB",
-               " database and is opened as one; backend: ", lmdb ? "LMDB" : "LEVELDB", " says so"));
+        text("data source '", options.path, "' is ", lmdb ? "an LMDB" : "a LevelDB",
+             " database and is opened as one; backend: ", lmdb ? "LMDB" : "LEVELDB", " says so"));
   }
   return lmdb ? open_lmdb(folder.string(), options.lock, options.logger)
               : open_leveldb(folder.string(), options.lock, options.logger);

@@ -29,7 +29,7 @@ class RecordReader {
 
 /// The expected order of reads; any order works with both. `forward`: small steps forward are fast,
 /// and there is no work at the start. `random`: every step is fast.
-enum class Access : uint8_t { forward, random };
+enum class ReadOrder : uint8_t { forward, random };
 
 /// Several threads may use a source at the same time.
 class RecordSource {
@@ -45,7 +45,7 @@ class RecordSource {
   /// The names of the classes by their labels, where labels come from names; else none.
   virtual std::vector<std::string> class_names() const { return {}; }
   /// The reader may outlive the source.
-  virtual std::unique_ptr<RecordReader> reader(Access access) = 0;
+  virtual std::unique_ptr<RecordReader> reader(ReadOrder order) = 0;
 };
 
 enum class DatabaseKind : uint8_t { leveldb, lmdb };

@@ -122,9 +122,9 @@ void SampledLayer::count_skipped(const Batch& batch) {
 void SampledLayer::tell_skipped() {
   if (skips_.count > 0)
     context().log(Severity::warning,
-                  concat("layer '", name(), "': in epoch ", skips_.epoch, ", ", skips_.count,
-                         " records could not be used, and others took their places; the first: ",
-                         skips_.first));
+                  text("layer '", name(), "': in epoch ", skips_.epoch, ", ", skips_.count,
+                       " records could not be used, and others took their places; the first: ",
+                       skips_.first));
   skips_ = {};
 }
 

@@ -20,7 +20,7 @@ class SampledLayer : public Layer, public DataSource {
   ~SampledLayer() override;
 
   Arity arity() const override { return {0, 0, 1, 2}; }
-  bool is_source() const override { return true; }
+  const DataSource* data_source() const override { return this; }
   /// A batch may end early, see end_batches().
   TopShapes top_shapes() const override { return TopShapes::per_batch; }
   /// Waits for the next batch and calls take_shape().

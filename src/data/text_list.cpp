@@ -25,7 +25,7 @@ TextLines::TextLines(const std::string& path, std::string_view what, std::string
     : path_(path), what_(what), entries_(entries), file_(path) {
   if (!file_.good())
     throw Error("cannot open the ", what, " '", path, "'",
-                path_advice(path, concat("give a text file with ", entries)));
+                path_advice(path, text("give a text file with ", entries)));
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(path, unknown)) return;
   const FileKind kind = kind_of_file(path);

@@ -30,7 +30,7 @@ int64_t unlabelled_records(RecordSource& source) {
   // label 0.
   constexpr int64_t kMost = 10000;
   const int64_t count = source.count(), looked_at = std::min(count, kMost);
-  const auto reader = source.reader(Access::forward);
+  const auto reader = source.reader(ReadOrder::forward);
   for (int64_t i = 0; i < looked_at; ++i) {
     if (has_label(reader->read(i * count / looked_at).value)) return 0;
   }

@@ -48,11 +48,11 @@ class Verifier {
     report_.palettes += finding.loss.palette;
     std::string problem;
     if (options_.one_size && info.shape != first_shape_)
-      problem = concat("it is of ", info.shape.str(), ", the first one, '", first_key_, "', of ",
-                       first_shape_.str());
+      problem = text("it is of ", info.shape.str(), ", the first one, '", first_key_, "', of ",
+                     first_shape_.str());
     const std::string label_problem = info.has_boxes ? take_boxes(info) : take_labels(info);
     if (problem.empty()) problem = label_problem;
-    if (!problem.empty()) add_problem(concat("record '", info.key, "': ", problem));
+    if (!problem.empty()) add_problem(text("record '", info.key, "': ", problem));
   }
 
   void add_problem(const std::string& problem, int64_t records = 1) {
@@ -114,7 +114,7 @@ class Verifier {
       if (!problem.empty()) continue;
       if (options_.classes > 0 && labeled.label >= options_.classes)
         problem =
-            concat("the label ", labeled.label, " of a box is not in 0 to ", options_.classes - 1);
+            text("the label ", labeled.label, " of a box is not in 0 to ", options_.classes - 1);
       try {
         options_.names.check(labeled.label);
       } catch (const Error& error) {
@@ -140,7 +140,7 @@ class Verifier {
     ++report_.labels[info.label];
     const bool fits = options_.classes == 0 || (info.label >= 0 && info.label < options_.classes);
     if (fits) return {};
-    return concat("its label ", info.label, " is not in 0 to ", options_.classes - 1);
+    return text("its label ", info.label, " is not in 0 to ", options_.classes - 1);
   }
 
   std::string float_label_problem(const std::vector<float>& labels) {
@@ -153,7 +153,7 @@ class Verifier {
     const bool fits =
         label >= 0 && label < static_cast<double>(options_.classes) && std::trunc(label) == label;
     if (fits) return {};
-    return concat("its label ", label, " is no whole number from 0 to ", options_.classes - 1);
+    return text("its label ", label, " is no whole number from 0 to ", options_.classes - 1);
   }
 
   void warn_of_labels() {
@@ -173,7 +173,7 @@ class Verifier {
 
   template <class... Parts>
   void warning(const Parts&... parts) {
-    report_.warnings.push_back(concat(parts...));
+    report_.warnings.push_back(text(parts...));
   }
 
   const VerifyOptions& options_;
@@ -207,7 +207,7 @@ VerifyReport verify_database(RecordSource& source, const VerifyOptions& options)
                           });
   } catch (const Error& error) {
     verifier.add_problem(
-        concat(error.message(), "; records from number ", reached, " on were not reached"),
+        text(error.message(), "; records from number ", reached, " on were not reached"),
         report.records - reached);
   }
   verifier.warn();

@@ -19,7 +19,7 @@ class Sources {
  public:
   explicit Sources(Net& net) : net_(net) {
     for (size_t i = 0; i < net.layers().size(); ++i) {
-      auto* const source = dynamic_cast<DataSource*>(net.layers()[i]);
+      DataSource* const source = net.layers()[i]->data_source();
       if (source == nullptr) continue;
       // From the first record on, whatever rand_skip says.
       source->set_cursor({});
@@ -121,8 +121,8 @@ Tensor rows_at(const Tensor& tensor, const std::vector<int64_t>& rows) {
   const int64_t size = shape.count(1);
   dispatch_float(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* const from = tensor.host<T>();
-    T* to = part.host_overwrite<T>();
+    const T* const from = tensor.read<T>();
+    T* to = part.overwrite<T>();
     for (const int64_t row : rows) to = std::copy_n(from + row * size, size, to);
   });
   return part;

@@ -45,7 +45,7 @@ class DatabaseFeatures final : public FeatureWriter {
     const int64_t size = blob.shape().count(1);
     const size_t each = rows.labels.size() / std::max<size_t>(1, rows.keys.size());
     dispatch_float(blob.dtype(), [&](auto zero) {
-      const auto* values = blob.host<decltype(zero)>();
+      const auto* values = blob.read<decltype(zero)>();
       for (size_t i = 0; i < rows.keys.size(); ++i, values += size) {
         datum_.clear_float_data();
         datum_.mutable_float_data()->Reserve(static_cast<int>(size));
@@ -169,7 +169,7 @@ class CsvFeatures final : public FeatureWriter {
       throw Error("cannot add rows of ", size, " values to '", path_, "', which has rows of ",
                   size_, "; write features of several shapes to LMDB");
     dispatch_float(blob.dtype(), [&](auto zero) {
-      const auto* values = blob.host<decltype(zero)>();
+      const auto* values = blob.read<decltype(zero)>();
       std::string line;
       for (const auto& key : rows.keys) {
         line = field_of(key);
@@ -190,7 +190,7 @@ class CsvFeatures final : public FeatureWriter {
     std::string line = "key";
     for (int64_t k = 0; k < size; ++k) {
       line += ',';
-      line += field_of(concat(name_, "_", k));
+      line += field_of(text(name_, "_", k));
     }
     file_.append(line + "\n");
   }

@@ -15,14 +15,15 @@ constexpr size_t kHeaderBytes = 256;
 std::string NpyWriter::header() const {
   using namespace std::string_literals;
   const char order = std::endian::native == std::endian::little ? '<' : '>';
-  std::string text = concat("{'descr': '", order, dtype_ == DType::f64 ? "f8" : "f4",
-                            "', 'fortran_order': False, 'shape': (", joined(shape_.dims()),
-                            shape_.rank() == 1 ? ",), }" : "), }");
+  std::string content = text("{'descr': '", order, dtype_ == DType::f64 ? "f8" : "f4",
+                             "', 'fortran_order': False, 'shape': (", joined(shape_.dims()),
+                             shape_.rank() == 1 ? ",), }" : "), }");
   constexpr size_t kBefore = 10;  // the mark, the version, and the length of what follows
-  text.resize(kHeaderBytes - kBefore - 1, ' ');
-  text += '\n';
-  const auto size = static_cast<uint16_t>(text.size());
-  return "\x93NUMPY\x01\x00"s + static_cast<char>(size & 255) + static_cast<char>(size >> 8) + text;
+  content.resize(kHeaderBytes - kBefore - 1, ' ');
+  content += '\n';
+  const auto size = static_cast<uint16_t>(content.size());
+  return "\x93NUMPY\x01\x00"s + static_cast<char>(size & 255) + static_cast<char>(size >> 8) +
+         content;
 }
 
 void NpyWriter::append(const Tensor& rows) {

@@ -187,13 +187,13 @@ std::string describe_damage(const OpenFile& file, int64_t size) {
       if (!input.ReadVarint32(&length)) return "it is cut off";
       const int64_t left = size - input.CurrentPosition();
       if (length > left) {
-        return concat("it is cut off: at byte ", begin, " a field of ", length,
-                      " bytes begins, and ", left, " are left");
+        return text("it is cut off: at byte ", begin, " a field of ", length, " bytes begins, and ",
+                    left, " are left");
       }
       if (!input.Skip(static_cast<int>(length))) return "it is cut off";
     } else if (!WireFormatLite::SkipField(&input, tag)) {
       return input.CurrentPosition() >= size ? "it is cut off"
-                                             : concat("it is damaged at byte ", begin);
+                                             : text("it is damaged at byte ", begin);
     }
   }
 }
@@ -239,7 +239,7 @@ void read_binary_proto(const std::string& path, Message& out, Verify verify) {
   const Written written = written_by(file, status.st_size, wanted);
   const bool checks = verify == Verify::checksum;
   if (checks && written.has_size && written.size != static_cast<uint64_t>(status.st_size))
-    throw_changed(path, concat("it has ", status.st_size, " bytes, and had ", written.size));
+    throw_changed(path, text("it has ", status.st_size, " bytes, and had ", written.size));
 
   CheckedInput bytes(file, written.has_checksum ? written.checked : 0);
   bool parsed;

@@ -85,7 +85,7 @@ void check_blob_count(const BlobProto& blob) {
 
 void load_values(const BlobProto& from, Tensor& to) {
   dispatch_float(to.dtype(),
-                 [&](auto zero) { copy_values(from, to.writing<decltype(zero)>().data()); });
+                 [&](auto zero) { copy_values(from, to.changing<decltype(zero)>().data()); });
 }
 
 void save_values(const Tensor& from, BlobProto& to) {

@@ -38,8 +38,8 @@ std::string one_of(const std::vector<std::string>& words) {
 // What a current layer has in the place of a field of the old formats.
 std::string advice_for_replaced(const std::string& name, const std::string& value) {
   const auto advice = [&](const char* before, const char* example, const char* behind) {
-    return concat("; it belongs to the old `layers { }`: in `layer { }` write `param { ", before,
-                  value.empty() ? example : value, behind);
+    return text("; it belongs to the old `layers { }`: in `layer { }` write `param { ", before,
+                value.empty() ? example : value, behind);
   };
   if (name == "blobs_lr") return advice("lr_mult: ", "1", " }`, one for each parameter blob");
   if (name == "weight_decay")
@@ -73,7 +73,7 @@ std::string advice_for_other_file(const Descriptor& root, const std::string& nam
     const Descriptor* other =
         root.file()->pool()->FindMessageTypeByName(root.file()->package() + "." + message);
     if (other == nullptr || other == &root || other->FindFieldByName(name) == nullptr) continue;
-    return concat("; it is a field of ", words, " (", message, "): is this the right file?");
+    return text("; it is a field of ", words, " (", message, "): is this the right file?");
   }
   return "";
 }
@@ -84,7 +84,7 @@ std::string list_of_fields(const Descriptor& type) {
   if (type.field_count() == 0 || type.field_count() > kMost) return "";
   std::vector<std::string> names;
   for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-  return concat("; it has the field", names.size() == 1 ? " " : "s ", joined(names));
+  return text("; it has the field", names.size() == 1 ? " " : "s ", joined(names));
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ std::string advice_for_unknown(const std::vector<const Message*>& around, const 
   for (size_t i = around.size() - 1; i-- > 0;) {
     const Descriptor& outer = *around[i]->GetDescriptor();
     if (outer.FindFieldByName(name) == nullptr) continue;
-    return concat("; it is a field of ", message_name(outer), ": is a '}' missing before it?");
+    return text("; it is a field of ", message_name(outer), ": is a '}' missing before it?");
   }
   // local_param would be the settings of a layer of type Local.
   std::string letters = lower(name);
@@ -124,20 +124,20 @@ std::string advice_for_unknown(const std::vector<const Message*>& around, const 
   if (layer && letters == lower(layer_type) + "param") {
     if (const std::string* others = published_type(layer_type)) {
       return others->empty()
-                 ? concat("; layer type '", layer_type, "' has no settings")
-                 : concat("; the settings of layer type '", layer_type, "' are ", *others);
+                 ? text("; layer type '", layer_type, "' has no settings")
+                 : text("; the settings of layer type '", layer_type, "' are ", *others);
     }
-    return concat("; layer type '", layer_type,
-                  "' has no settings here: load the plug-in that brings it, and write them as "
-                  "[package.",
-                  name, "] { }");
+    return text("; layer type '", layer_type,
+                "' has no settings here: load the plug-in that brings it, and write them as "
+                "[package.",
+                name, "] { }");
   }
   if (around.size() == 1) advice = advice_for_other_file(type, name);
   if (!advice.empty()) return advice;
   constexpr size_t kMostHolders = 8;
   const std::vector<std::string> inner = holders(type, name, layer_type);
   if (!inner.empty() && inner.size() <= kMostHolders) {
-    return concat("; it belongs inside ", one_of(inner), " { }");
+    return text("; it belongs inside ", one_of(inner), " { }");
   }
   std::vector<std::string> names;
   for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
@@ -166,7 +166,7 @@ std::string advice_for_enum(const Descriptor& message, const FieldDescriptor& fi
   if (message.name() == kV1Layer && field.name() == "type" && value.starts_with('"')) {
     const std::string word = value.substr(1, value.size() - 2);
     const bool is_old_word = field.enum_type()->FindValueByName(word) != nullptr;
-    return concat(
+    return text(
         "; the old `layers { }` take a word such as CONVOLUTION; with `layer { }` the type "
         "is a text such as ",
         is_old_word ? "\"Convolution\"" : value);
@@ -178,8 +178,8 @@ std::string advice_for_enum(const Descriptor& message, const FieldDescriptor& fi
   std::string word = value;
   std::erase_if(word, [](char c) { return c == '"' || c == '\''; });
   const std::string near = nearest_name(word, names);
-  return concat(near.empty() ? ";" : "; did you mean " + near + "?", " it takes one of ",
-                one_of(names));
+  return text(near.empty() ? ";" : "; did you mean " + near + "?", " it takes one of ",
+              one_of(names));
 }
 
 std::string advice_for_unquoted(const Descriptor& message, const std::string& field,

@@ -169,7 +169,7 @@ std::string advice_for_folder(const std::string& path, std::string_view extensio
     if (name.ends_with(extension))
       return "name a file, such as '" + (path / fs::path(name)).string() + "'";
   }
-  return concat("name a file; this folder has none that ends in ", extension);
+  return text("name a file; this folder has none that ends in ", extension);
 }
 
 std::string advice_for_missing(const fs::path& path, std::string_view elsewhere) {
@@ -178,11 +178,11 @@ std::string advice_for_missing(const fs::path& path, std::string_view elsewhere)
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    return concat("; there is no folder '", folder.string(), "'", elsewhere);
+    return text("; there is no folder '", folder.string(), "'", elsewhere);
   }
   const std::string near = nearest_name(path.filename().string(), names_in(folder));
   if (!near.empty()) return "; did you mean '" + path.parent_path().append(near).string() + "'?";
-  return concat("; relative paths start from '", fs::current_path(error).string(), "'", elsewhere);
+  return text("; relative paths start from '", fs::current_path(error).string(), "'", elsewhere);
 }
 
 }  // namespace

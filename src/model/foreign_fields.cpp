@@ -97,7 +97,7 @@ std::string advice_for_foreign(const google::protobuf::Descriptor& message, cons
     write.replace(at + 2, 1, text);
     at += 2 + text.size();
   }
-  return concat("; write `", write, "` here", found->note.empty() ? "" : ": ", found->note);
+  return text("; write `", write, "` here", found->note.empty() ? "" : ": ", found->note);
 }
 
 }  // namespace crema

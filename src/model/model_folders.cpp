@@ -49,7 +49,7 @@ std::string nearest_model_file(const fs::path& rest, const std::vector<std::stri
   } else if (const std::string other = nearest_name(model.string(), others); !other.empty()) {
     nearest = models / other / file;
   }
-  return nearest.empty() ? "" : concat("; did you mean '", nearest.string(), "'?");
+  return nearest.empty() ? "" : text("; did you mean '", nearest.string(), "'?");
 }
 
 /// "; 'models/vgg16' has 'deploy.prototxt', ..." for the first folder that has the model, or "".
@@ -58,13 +58,13 @@ std::string files_of_model(const fs::path& rest, const std::vector<std::string>&
     const std::string model = folder / *rest.begin();
     std::vector<std::string> files;
     for (const std::string& name : names_in(model)) {
-      if (name.ends_with(".prototxt")) files.push_back(concat("'", name, "'"));
+      if (name.ends_with(".prototxt")) files.push_back(text("'", name, "'"));
     }
     if (files.empty()) continue;
     std::ranges::sort(files);
     const bool solver = rest.filename().string().find("solver") != std::string::npos;
-    return concat("; '", model, "' has ", joined(files),
-                  solver ? "; write a solver like models/lenet/solver.prototxt" : "");
+    return text("; '", model, "' has ", joined(files),
+                solver ? "; write a solver like models/lenet/solver.prototxt" : "");
   }
   return "";
 }
@@ -99,21 +99,21 @@ std::string where_models_were_sought(const std::string& path) {
   const fs::path rest = path_in_models(path);
   if (rest.empty() || fs::exists(path, none)) return {};
   std::vector<std::string> folders = {"models"};
-  std::string text;
+  std::string content;
   for (const std::string& folder : model_path()) {
     if (fs::exists(folder / fs::path("models") / rest, none))
-      return concat("; ", kModelPath, " has '", folder, "', but should have '",
-                    (fs::path(folder) / "models").string(), "'");
-    text += concat(text.empty() ? "; it is not in '" : ", '", folder, "'",
-                   fs::is_directory(folder, none) ? "" : ", which is no folder");
+      return text("; ", kModelPath, " has '", folder, "', but should have '",
+                  (fs::path(folder) / "models").string(), "'");
+    content += text(content.empty() ? "; it is not in '" : ", '", folder, "'",
+                    fs::is_directory(folder, none) ? "" : ", which is no folder");
     folders.push_back(folder);
   }
   if (const std::string nearest = nearest_model_file(rest, folders); !nearest.empty())
     return nearest;
   if (const std::string files = files_of_model(rest, folders); !files.empty()) return files;
-  if (text.empty())
-    text = concat("; ", kModelPath, ", which may list more folders of models, is not set");
-  return text;
+  if (content.empty())
+    content = text("; ", kModelPath, ", which may list more folders of models, is not set");
+  return content;
 }
 
 }  // namespace crema

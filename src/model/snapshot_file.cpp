@@ -135,10 +135,10 @@ void read_layers(const Hdf5Reader& file, const std::string& group, const std::st
   take(1);
   LayerParameter* saved = nullptr;
   for (const Hdf5Reader::Entry& entry : file.entries(group)) {
-    const std::string path = concat(group, "/", entry.name);
+    const std::string path = text(group, "/", entry.name);
     if (entry.is_group) {
-      read_layers(file, path, layer.empty() ? entry.name : concat(layer, "/", entry.name),
-                  depth + 1, left, out);
+      read_layers(file, path, layer.empty() ? entry.name : text(layer, "/", entry.name), depth + 1,
+                  left, out);
       continue;
     }
     const std::optional<int> index = layer.empty() ? std::nullopt : index_of(entry.name);
@@ -227,12 +227,12 @@ void write_hdf5(Hdf5Writer& file, const NetParameter& weights) {
   file.make_group("/data");
   for (const LayerParameter& layer : weights.layer()) {
     if (layer.blobs_size() == 0 && layer.name().empty()) continue;
-    file.make_group(concat("/data/", layer.name()));
+    file.make_group(text("/data/", layer.name()));
     for (int i = 0; i < layer.blobs_size(); ++i) {
       const BlobProto& blob = layer.blobs(i);
       // What the file that they were read from lacks.
       if (blob_count(blob) == 0 && blob_shape(blob).rank() == 0) continue;
-      const std::string name = concat("/", layer.name(), "/", i);
+      const std::string name = text("/", layer.name(), "/", i);
       try {
         file.put("/data" + name, values_of(blob));
         const BlobProto diff = diff_of(blob);
@@ -281,7 +281,7 @@ void read_state_hdf5(const std::string& path, SolverState& out, Verify verify) {
       if (is_group || !index || *index >= out.history_size())
         throw Error("'/history/", name, "' is no history: they are numbered from 0, and there are ",
                     histories.size());
-      read_blob(file, concat("/history/", name), *out.mutable_history(*index));
+      read_blob(file, text("/history/", name), *out.mutable_history(*index));
     }
   } catch (Error& error) {
     error.at({path, 0, 0});
@@ -296,7 +296,7 @@ void write_hdf5(Hdf5Writer& file, const SolverState& state) {
   file.put("current_step", state.current_step());
   file.make_group("/history");
   for (int i = 0; i < state.history_size(); ++i) {
-    file.put(concat("/history/", i), values_of(state.history(i)));
+    file.put(text("/history/", i), values_of(state.history(i)));
   }
   SolverState rest;
   copy_without(state,
@@ -381,7 +381,7 @@ std::string check_hdf5_layers(const std::vector<Hdf5Layer>& layers) {
     }
   }
   if (nested.empty()) return "";
-  return concat(
+  return text(
       "layer '", nested,
       "' has '/' in its name: in HDF5 that is a group in a group, which "
       "Caffe 1.0 does not find; use snapshot_format: BINARYPROTO for weights that it reads");

@@ -60,10 +60,10 @@ struct Scope {
 // About a character outside of texts in quotes and comments.
 std::string strange_character(const std::string& character) {
   for (const char* quote : {"\u201C", "\u201D", "\u201E", "\u2018", "\u2019", "\u00AB", "\u00BB"}) {
-    if (character == quote) return concat(character, " is a typographic quotation mark; write \"");
+    if (character == quote) return text(character, " is a typographic quotation mark; write \"");
   }
   if (character == "\u00A0") return "a no-break space stands here; write a space";
-  return concat("the character ", character, " can only stand in texts in quotes and in comments");
+  return text("the character ", character, " can only stand in texts in quotes and in comments");
 }
 
 class Diagnosis {
@@ -99,7 +99,7 @@ class Diagnosis {
   Error at(int line, int column, const std::string& message) const;
   template <class... Args>
   Error at(const Token& place, const Args&... message) const {
-    return at(place.line, place.column, concat(message...));
+    return at(place.line, place.column, text(message...));
   }
   // "'stride' in convolution_param".
   std::string quoted(const FieldDescriptor& field) const {
@@ -212,11 +212,11 @@ size_t Diagnosis::offset_of(int line, int column) const {
 std::string Diagnosis::foreign_comment() const {
   if (token_.type != Tokenizer::TYPE_SYMBOL) return "";
   const size_t place = std::min(offset_of(token_.line, token_.column), source_.text().size());
-  const std::string_view text = std::string_view(source_.text()).substr(place);
-  if (text.starts_with("//")) return "'//' begins no comment here; write '#' in its place";
-  if (text.starts_with("/*") || text.starts_with("*/")) {
-    return concat("'", text.substr(0, 2),
-                  "' is no mark of a comment here; write '#' before each line of it");
+  const std::string_view content = std::string_view(source_.text()).substr(place);
+  if (content.starts_with("//")) return "'//' begins no comment here; write '#' in its place";
+  if (content.starts_with("/*") || content.starts_with("*/")) {
+    return text("'", content.substr(0, 2),
+                "' is no mark of a comment here; write '#' before each line of it");
   }
   return "";
 }
@@ -224,36 +224,35 @@ std::string Diagnosis::foreign_comment() const {
 // What to write where the text in quotes that the parser complains about, at a place, has a
 // backslash that no escape sequence begins with; "" for other places.
 std::string Diagnosis::backslash_of_path(int line, int column) const {
-  const std::string& text = source_.text();
+  const std::string& content = source_.text();
   const size_t place = offset_of(line, column);
-  const size_t begin = text.rfind('\n', place == 0 ? 0 : place - 1);
+  const size_t begin = content.rfind('\n', place == 0 ? 0 : place - 1);
   const size_t from = begin == std::string::npos || place == 0 ? 0 : begin + 1;
-  const size_t end = std::min(text.find('\n', from), text.size());
+  const size_t end = std::min(content.find('\n', from), content.size());
   // The quote that the place is behind.
   char quote = '\0';
   size_t opened = from;
   for (size_t i = from; i < std::min(place, end); ++i) {
-    if (quote == '\0' && text[i] == '#') return "";
-    if (quote != '\0' && text[i] == '\\') {
+    if (quote == '\0' && content[i] == '#') return "";
+    if (quote != '\0' && content[i] == '\\') {
       ++i;
-    } else if (quote != '\0' ? text[i] == quote : text[i] == '"' || text[i] == '\'') {
+    } else if (quote != '\0' ? content[i] == quote : content[i] == '"' || content[i] == '\'') {
       opened = i + 1;
-      quote = quote != '\0' ? '\0' : text[i];
+      quote = quote != '\0' ? '\0' : content[i];
     }
   }
-  if (quote == '\0' && place < end && (text[place] == '"' || text[place] == '\'')) {
-    quote = text[place];
+  if (quote == '\0' && place < end && (content[place] == '"' || content[place] == '\'')) {
+    quote = content[place];
     opened = place + 1;
   }
   if (quote == '\0') return "";
-  std::string meant = text.substr(opened, std::min(text.find(quote, opened), end) - opened);
+  std::string meant = content.substr(opened, std::min(content.find(quote, opened), end) - opened);
   while (!meant.empty() && meant.back() == '\r') meant.pop_back();
   if (meant.find('\\') == std::string::npos) return "";
   for (size_t at = 0; (at = meant.find("\\\\", at)) != std::string::npos;) meant.erase(at, 1);
   std::ranges::replace(meant, '\\', '/');
-  return concat(
-      "; a backslash begins an escape sequence: for one of a path write / or \\\\, as in ", quote,
-      meant, quote);
+  return text("; a backslash begins an escape sequence: for one of a path write / or \\\\, as in ",
+              quote, meant, quote);
 }
 
 // The character at a place as the parser counts it; "" if it is of ASCII.
@@ -289,7 +288,7 @@ Error Diagnosis::unknown_field() {
   if (is(in.name_begin, "[")) {
     const std::string near = nearest_extension(in.type(), in.name);
     return at(in.name_begin, "nothing brings [", in.name, "] to ", type,
-              near.empty() ? "" : concat("; did you mean [", near, "]?"),
+              near.empty() ? "" : text("; did you mean [", near, "]?"),
               near.empty() ? "; load the plug-in that declares it, with --plugin=FILE or "
                              "crema::load_plugin()"
                            : "");
@@ -309,7 +308,7 @@ Error Diagnosis::unknown_field() {
 Error Diagnosis::no_name() const {
   const Scope& in = scopes_.back();
   const std::string found = crema::found(token_);
-  const std::string opened = concat("'", in.opened_by, " ", in.brace.text, "'");
+  const std::string opened = text("'", in.opened_by, " ", in.brace.text, "'");
   const bool outermost = scopes_.size() == 1;
   if (in.in_extension) {
     return at(token_, "expected the name of an extension and ']', found ", found);

@@ -53,7 +53,7 @@ void require_text(const std::string& path, FileKind kind, std::string_view wante
   if (kind == FileKind::text || kind == FileKind::empty) return;
   std::string what(describe(kind));
   if (kind == FileKind::binary) {
-    if (const Descriptor* message = guess_message(path)) what = concat("a ", describe(*message));
+    if (const Descriptor* message = guess_message(path)) what = text("a ", describe(*message));
   }
   throw Error("'", path, "' is not a ", wanted, " but ", what, advice(kind));
 }
@@ -146,7 +146,7 @@ void check_layer_mix(const NetParameter& net, const SourceMap& map) {
   const Position layer = map.position("layer[0]");
   const Position layers = map.position("layers[0]");
   const auto line = [](const Position& place) {
-    return place.line > 0 ? concat(" (line ", place.line, ")") : std::string();
+    return place.line > 0 ? text(" (line ", place.line, ")") : std::string();
   };
   throw Error("the net has both `layer`", line(layer), " and `layers`", line(layers),
               "; `layers` is the old form: write all of them as `layer { type: \"...\" }`")

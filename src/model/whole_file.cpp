@@ -28,36 +28,36 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 std::string unfinished_mark() {
   char host[HOST_NAME_MAX + 1] = "";
   ::gethostname(host, sizeof host - 1);
-  return concat(".tmp.", host, ".");
+  return text(".tmp.", host, ".");
 }
 
 /// What to do about an errno of writing `path`: "; ...", or "".
 std::string advice_for(int reason, const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  const std::string where = folder.empty() ? "the working directory" : concat("'", folder, "'");
+  const std::string where = folder.empty() ? "the working directory" : text("'", folder, "'");
   switch (reason) {
     case ENOENT: {
       std::error_code ignored;
       if (path.empty()) return "; give the file a name";
       if (const std::string advice = path_advice(path); !advice.empty()) return advice;
       const bool is_there = folder.empty() || std::filesystem::is_directory(folder, ignored);
-      return is_there ? concat("; files cannot be made in ", where, ", so write to another folder")
-                      : concat("; create the folder ", where, " first");
+      return is_there ? text("; files cannot be made in ", where, ", so write to another folder")
+                      : text("; create the folder ", where, " first");
     }
     case EISDIR:
       return "; it is a folder: name a file";
     case ENOSPC:
-      return concat("; free space on the disk of ", where, ", or write to another one");
+      return text("; free space on the disk of ", where, ", or write to another one");
     case EDQUOT:
-      return concat("; your quota on the disk of ", where,
-                    " is used up: remove files, or write to another disk");
+      return text("; your quota on the disk of ", where,
+                  " is used up: remove files, or write to another disk");
     case EFBIG:
-      return concat("; ", where,
-                    " takes no file of that size: raise the limit (ulimit -f), or write to another "
-                    "disk");
+      return text("; ", where,
+                  " takes no file of that size: raise the limit (ulimit -f), or write to another "
+                  "disk");
     case EROFS:
     case EACCES:
-      return concat("; get the right to write in ", where, ", or write to another folder");
+      return text("; get the right to write in ", where, ", or write to another folder");
     default:
       return "";
   }
@@ -80,7 +80,7 @@ std::string behind_links(const std::string& path) {
 }  // namespace
 
 std::string unfinished_path(const std::string& path) {
-  return concat(path, unfinished_mark(), ::getpid());
+  return text(path, unfinished_mark(), ::getpid());
 }
 
 bool remove_abandoned(const std::string& path) {

@@ -59,7 +59,7 @@ class Budget {
     const std::vector<bool> none(program_.order.size(), false);
     const Trial plain = attempt(none, none);
     if (plain.bytes <= budget_) {
-      return say(concat(size_text(plain.bytes), " are planned, so nothing is dropped for it"));
+      return say(text(size_text(plain.bytes), " are planned, so nothing is dropped for it"));
     }
     find_candidates();
     find_cuts();
@@ -86,10 +86,10 @@ class Budget {
     }
     keep_again(*best);
     apply(*best);
-    say(concat(size_text(best->bytes), " are planned instead of ", size_text(plain.bytes),
-               ": the tops of ", best->again, " of ", program_.order.size(),
-               " steps are dropped and computed again, for about ",
-               std::lround(100 * (best->seconds - plain.seconds) / total_seconds_), "% more time"));
+    say(text(size_text(best->bytes), " are planned instead of ", size_text(plain.bytes),
+             ": the tops of ", best->again, " of ", program_.order.size(),
+             " steps are dropped and computed again, for about ",
+             std::lround(100 * (best->seconds - plain.seconds) / total_seconds_), "% more time"));
   }
 
  private:
@@ -167,7 +167,7 @@ class Budget {
     for (const NodeId id : program_.order) {
       const Node& node = plan_.node(id);
       if (!node.needs_backward) continue;
-      const BackwardReads reads = node.layer->backward_reads();
+      const BackwardReads reads = node.kernel->backward_reads();
       for (size_t i = 0; i < node.reads.size(); ++i) {
         if (reads.bottom_data[i]) stored[node.reads[i]] = true;
       }
@@ -275,9 +275,9 @@ class Budget {
   }
 
   void say(const std::string& what) {
-    const std::string text = concat("memory budget ", size_text(budget_), ": ", what);
+    const std::string content = text("memory budget ", size_text(budget_), ": ", what);
     // One note, not one for each set of shapes.
-    if (plan_.kept.empty()) plan_.note(text);
+    if (plan_.kept.empty()) plan_.note(content);
   }
 
   [[noreturn]] void refuse(size_t plain, size_t least) const {
@@ -286,8 +286,8 @@ class Budget {
         size_text(plain),
         plan_.options.keep_all ? std::string(", and keep_all lets it drop nothing")
         : plan_.trains
-            ? concat(", or ", size_text(least),
-                     " in the smallest plan found, with tops that are dropped and computed again")
+            ? text(", or ", size_text(least),
+                   " in the smallest plan found, with tops that are dropped and computed again")
             : std::string(" and does not train, so that nothing is kept for backward"),
         "; ", size_text(fixed_),
         " of it are not activations; use a smaller batch, or a larger budget");

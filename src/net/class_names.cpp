@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/moves_values.hpp"
 #include "crema/registry.hpp"
 #include "data/data_source.hpp"
 #include "net/plan.hpp"
@@ -48,7 +47,7 @@ bool is_for_tests(const LayerParameter& layer) {
 /// Of the data layers of the net with the training data.
 void add_layers(const Net& training, Candidates& found) {
   for (const Layer* layer : training.layers()) {
-    const auto* source = dynamic_cast<const DataSource*>(layer);
+    const DataSource* source = layer->data_source();
     if (source == nullptr || source->class_names().empty()) continue;
     const auto& tops = layer->param().top();
     found.all.push_back({{tops.begin(), tops.end()}, source->look_up_classes()});
@@ -76,11 +75,11 @@ void add_excluded(const Plan& plan, Candidates& found) {
                                                      .run = run,
                                                      .phase = Phase::train,
                                                      .dtype = plan.options.dtype});
-        const auto* source = dynamic_cast<const DataSource*>(made.get());
+        const DataSource* source = made->data_source();
         ClassNames classes = source != nullptr ? source->look_up_classes() : ClassNames();
         if (!classes.names.empty()) found.all.push_back({layer.tops, std::move(classes)});
       } catch (const Error& error) {
-        found.problem = concat("layer '", layer.name, "': ", error.message());
+        found.problem = text("layer '", layer.name, "': ", error.message());
       }
     }
   };
@@ -121,11 +120,11 @@ void check_same(const ClassNames& one, const ClassNames& other, const char* way_
 /// that a loss reads, have classes of different names.
 void move_labels(const Node& node, const std::vector<ClassNames>& all,
                  IdVector<ValueId, std::vector<size_t>>& labels) {
-  const auto* mover = dynamic_cast<const MovesValues*>(node.layer.get());
+  const Layer& layer = *node.layer;
   for (size_t t = 0; t < node.tops.size(); ++t) {
     std::vector<size_t> met;
     for (size_t b = 0; b < node.bottoms.size(); ++b) {
-      if (mover != nullptr && !mover->moves(static_cast<int>(b), static_cast<int>(t))) continue;
+      if (layer.moves_values() && !layer.moves(static_cast<int>(b), static_cast<int>(t))) continue;
       const std::vector<size_t>& read = labels[node.bottoms[b]];
       met.insert(met.end(), read.begin(), read.end());
     }
@@ -136,14 +135,14 @@ void move_labels(const Node& node, const std::vector<ClassNames>& all,
                  "labels of different tasks, each data layer may list its own");
     }
     // What others make of labels, such as losses, are no labels.
-    if (mover != nullptr) labels[node.tops[t]] = std::move(met);
+    if (layer.moves_values()) labels[node.tops[t]] = std::move(met);
   }
 }
 
 }  // namespace
 
 void tell_classes(const Plan& plan, const Node& node) {
-  auto* source = dynamic_cast<DataSource*>(node.layer.get());
+  DataSource* source = node.layer->data_source();
   if (source == nullptr || !source->labels_by_names()) return;
   if (plan.options.phase != Phase::test || node.layer->phase() != Phase::test) return;
   Candidates found;
@@ -171,7 +170,7 @@ void tell_classes(const Plan& plan, const Node& node) {
     training.emplace();
     training->from = !found.problem.empty() ? found.problem
                      : !found.all.empty()
-                         ? concat(
+                         ? text(
                                "several data layers of the training net have classes, and none "
                                "of them the top '",
                                node.layer->param().top(node.layer->param().top_size() - 1), "'")
@@ -186,7 +185,7 @@ void check_classes(const Plan& plan) {
   IdVector<ValueId, std::vector<size_t>> labels(plan.values.size());  // whose: indices into `all`
   for (const NodeId id : plan.layer_nodes()) {
     const Node& node = plan.node(id);
-    const auto* source = dynamic_cast<const DataSource*>(node.layer.get());
+    const DataSource* source = node.layer->data_source();
     if (source != nullptr && !source->class_names().empty()) {
       ClassNames classes = source->look_up_classes();
       if (classes.listed || node.tops.size() < 2) continue;

@@ -41,7 +41,7 @@ std::optional<double> share(int64_t part, int64_t all) {
 int64_t best_class(const Tensor& scores, const AxisSplit& split, int64_t position, int64_t label) {
   int64_t best = -1;
   dispatch_float(scores.dtype(), [&]<class T>(T highest) {
-    const T* of_position = scores.host<T>() + split.at(position);
+    const T* of_position = scores.read<T>() + split.at(position);
     for (int64_t c = 0; c < split.size; ++c) {
       const T score = of_position[c * split.inner];
       if (score != score) continue;

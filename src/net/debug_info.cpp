@@ -44,7 +44,7 @@ std::string param_name(const Layer& layer, size_t index) {
   const auto i = static_cast<int>(index);
   const LayerParameter& param = layer.param();
   const bool named = i < param.param_size() && !param.param(i).name().empty();
-  return named ? param.param(i).name() : concat(index);
+  return named ? param.param(i).name() : text(index);
 }
 
 bool is_logged(const Plan& plan) { return plan.debug_info || plan.logs_passes; }
@@ -60,25 +60,25 @@ void log_action(const Plan& plan, const Action& action) {
   if (!is_logged(plan) || node.is_conversion || action.again) return;
   const Layer& layer = *node.layer;
   const auto line = [&](const char* pass, const std::string& what, double mean) {
-    log_line(plan, concat("[", pass, "] Layer ", layer.name(), ", ", what, ": ", mean));
+    log_line(plan, text("[", pass, "] Layer ", layer.name(), ", ", what, ": ", mean));
   };
   if (action.kind == Action::Kind::forward) {
     for (const Blob* top : action.tops)
-      line("Forward", concat("top blob ", top->name, " data"), mean_of(top->data));
+      line("Forward", text("top blob ", top->name, " data"), mean_of(top->data));
     for (size_t i = 0; i < layer.params().size(); ++i) {
-      line("Forward", concat("param blob ", param_name(layer, i), " data"),
+      line("Forward", text("param blob ", param_name(layer, i), " data"),
            mean_of(layer.params()[i]->data));
     }
   } else if (action.kind == Action::Kind::backward) {
     for (size_t i = 0; i < action.bottoms.size(); ++i) {
       if (!node.propagate[i]) continue;
       const Blob& bottom = *action.bottoms[i];
-      line("Backward", concat("bottom blob ", bottom.name, " diff"), mean_of(bottom.diff));
+      line("Backward", text("bottom blob ", bottom.name, " diff"), mean_of(bottom.diff));
     }
     for (size_t i = 0; i < layer.params().size(); ++i) {
       const Parameter& parameter = *layer.params()[i];
       if (parameter.needs_gradient)
-        line("Backward", concat("param blob ", i, " diff"), mean_of_gradient(parameter));
+        line("Backward", text("param blob ", i, " diff"), mean_of_gradient(parameter));
     }
   }
 }
@@ -91,9 +91,9 @@ void log_all_parameters(const Plan& plan) {
     add_values(parameter.data, data);
     if (parameter.needs_gradient && !parameter.is_cleared()) add_values(parameter.diff, diff);
   }
-  log_line(plan, concat("[Backward] All net params (data, diff): L1 norm = (", data.absolute, ", ",
-                        diff.absolute, "); L2 norm = (", std::sqrt(data.squares), ", ",
-                        std::sqrt(diff.squares), ")"));
+  log_line(plan, text("[Backward] All net params (data, diff): L1 norm = (", data.absolute, ", ",
+                      diff.absolute, "); L2 norm = (", std::sqrt(data.squares), ", ",
+                      std::sqrt(diff.squares), ")"));
 }
 
 void set_debug_info(Net& net, bool on) { Plan::of(net).logs_passes = on; }
@@ -117,8 +117,8 @@ void UpdateInfo::log() const {
     for (int64_t i = 0; i < after.count(); ++i) step.add(before_[s].at(i) - after.at(i));
     const std::string name =
         param_name(net_.layer(segment.layer), static_cast<size_t>(segment.index));
-    log_line(plan, concat("[Update] Layer ", segment.layer, ", param ", name,
-                          " data: ", mean_of(before_[s]), "; diff: ", step.mean()));
+    log_line(plan, text("[Update] Layer ", segment.layer, ", param ", name,
+                        " data: ", mean_of(before_[s]), "; diff: ", step.mean()));
   }
 }
 

@@ -33,8 +33,8 @@ void check_softmax(const Plan& plan, const Node& softmax, const std::string& con
   throw Error("the confidences '", confidences, "' are of ", classes,
               " classes (num_classes), but ", named(softmax), " takes them for rows of ",
               shape[axis], ", the last axis of '", rows.name, "' (", shape.str(), "); ",
-              reshapes ? concat("write dim: ", classes, " in the shape of ", named(*reshape))
-                       : concat("give it rows of ", classes),
+              reshapes ? text("write dim: ", classes, " in the shape of ", named(*reshape))
+                       : text("give it rows of ", classes),
               ", or correct num_classes");
 }
 

@@ -35,16 +35,16 @@ std::string dot_string(const std::string& line) { return dot_string(std::vector{
 /// "7x7": the sizes of a kernel, for all axes or each.
 template <class Settings>
 std::string kernel_of(const Settings& settings, const std::vector<uint32_t>& sizes) {
-  if (settings.kernel_h() != 0) return concat(settings.kernel_h(), "x", settings.kernel_w());
+  if (settings.kernel_h() != 0) return text(settings.kernel_h(), "x", settings.kernel_w());
   if (sizes.empty()) return "";
-  return sizes.size() == 1 ? concat(sizes[0], "x", sizes[0]) : joined(sizes, "x");
+  return sizes.size() == 1 ? text(sizes[0], "x", sizes[0]) : joined(sizes, "x");
 }
 
 std::string step_of(const char* name, const std::vector<uint32_t>& values, uint32_t h, uint32_t w,
                     uint32_t usual) {
-  if (h != 0 || w != 0) return concat(", ", name, " ", h, "x", w);
+  if (h != 0 || w != 0) return text(", ", name, " ", h, "x", w);
   if (values.empty() || (values.size() == 1 && values[0] == usual)) return "";
-  return concat(", ", name, " ", joined(values, "x"));
+  return text(", ", name, " ", joined(values, "x"));
 }
 
 /// A setting that is given for all axes or each, or for all alone; 0: not given.
@@ -60,22 +60,22 @@ std::vector<uint32_t> listed(uint32_t value) {
 std::string settings_of(const LayerParameter& layer) {
   if (layer.has_convolution_param()) {
     const ConvolutionParameter& c = layer.convolution_param();
-    return concat(kernel_of(c, listed(c.kernel_size())), ", ", c.num_output(), " channels",
-                  step_of("stride", listed(c.stride()), c.stride_h(), c.stride_w(), 1),
-                  step_of("pad", listed(c.pad()), c.pad_h(), c.pad_w(), 0),
-                  step_of("dilation", listed(c.dilation()), 0, 0, 1),
-                  c.group() > 1 ? concat(", ", c.group(), " groups") : "");
+    return text(kernel_of(c, listed(c.kernel_size())), ", ", c.num_output(), " channels",
+                step_of("stride", listed(c.stride()), c.stride_h(), c.stride_w(), 1),
+                step_of("pad", listed(c.pad()), c.pad_h(), c.pad_w(), 0),
+                step_of("dilation", listed(c.dilation()), 0, 0, 1),
+                c.group() > 1 ? text(", ", c.group(), " groups") : "");
   }
   if (layer.has_pooling_param()) {
     const PoolingParameter& p = layer.pooling_param();
     const std::string method = PoolingParameter::PoolMethod_Name(p.pool());
     if (p.global_pooling()) return method + " of all";
-    return concat(method, " ", kernel_of(p, listed(p.kernel_size())),
-                  step_of("stride", listed(p.stride()), p.stride_h(), p.stride_w(), 1),
-                  step_of("pad", listed(p.pad()), p.pad_h(), p.pad_w(), 0));
+    return text(method, " ", kernel_of(p, listed(p.kernel_size())),
+                step_of("stride", listed(p.stride()), p.stride_h(), p.stride_w(), 1),
+                step_of("pad", listed(p.pad()), p.pad_h(), p.pad_w(), 0));
   }
   if (layer.has_inner_product_param()) {
-    return concat(layer.inner_product_param().num_output(), " outputs");
+    return text(layer.inner_product_param().num_output(), " outputs");
   }
   if (layer.type() == "Eltwise") {
     return EltwiseParameter::EltwiseOp_Name(layer.eltwise_param().operation());
@@ -116,24 +116,24 @@ class Drawing {
   }
 
   std::string str() const {
-    std::string text =
-        concat("digraph ", dot_string(layers_->name()), " {\n", "  rankdir=", options_->rankdir,
-               ";\n  label=", dot_string(layers_->name()), ";\n",
-               "  node [fontname=\"Helvetica\" fontsize=11];\n",
-               "  edge [fontname=\"Helvetica\" fontsize=9];\n");
-    for (int i = 0; i < layers_->layer_size(); ++i) text += node_of(i);
+    std::string content =
+        text("digraph ", dot_string(layers_->name()), " {\n", "  rankdir=", options_->rankdir,
+             ";\n  label=", dot_string(layers_->name()), ";\n",
+             "  node [fontname=\"Helvetica\" fontsize=11];\n",
+             "  edge [fontname=\"Helvetica\" fontsize=9];\n");
+    for (int i = 0; i < layers_->layer_size(); ++i) content += node_of(i);
     for (size_t v = 0; v < versions_.size(); ++v) {
       const Version& version = versions_[v];
       if (!version.last) continue;
       const auto shape = shapes_.find({version.blob, version.number});
       std::vector<std::string> label = {version.blob};
       if (shape != shapes_.end()) label.push_back(shape->second);
-      text += concat("  blob", v,
-                     " [shape=octagon style=filled fillcolor=\"#eeeeee\" label=", dot_string(label),
-                     "];\n");
-      for (const int maker : version.makers) text += concat("  layer", maker, " -> blob", v, ";\n");
+      content += text("  blob", v, " [shape=octagon style=filled fillcolor=\"#eeeeee\" label=",
+                      dot_string(label), "];\n");
+      for (const int maker : version.makers)
+        content += text("  layer", maker, " -> blob", v, ";\n");
     }
-    return text + edges_ + "}\n";
+    return content + edges_ + "}\n";
   }
 
  private:
@@ -167,12 +167,12 @@ class Drawing {
     for (const auto& [v, reader] : uses) {
       const Version& version = versions_[v];
       if (version.last) {
-        edges_ += concat("  blob", v, " -> layer", reader, ";\n");
+        edges_ += text("  blob", v, " -> layer", reader, ";\n");
         continue;
       }
       for (const int maker : version.makers) {
-        edges_ += concat("  layer", maker, " -> layer", reader,
-                         " [style=dashed label=", dot_string(version.blob), "];\n");
+        edges_ += text("  layer", maker, " -> layer", reader,
+                       " [style=dashed label=", dot_string(version.blob), "];\n");
       }
     }
   }
@@ -186,8 +186,8 @@ class Drawing {
     const auto fused = fused_.find(layer.name());
     const bool is_fused = fused != fused_.end() && !fused->second.empty();
     if (is_fused) label.push_back("in '" + fused->second + "'");
-    return concat("  layer", i, " [shape=box style=\"filled,rounded", is_fused ? ",dashed" : "",
-                  "\" fillcolor=\"", color_of(layer), "\" label=", dot_string(label), "];\n");
+    return text("  layer", i, " [shape=box style=\"filled,rounded", is_fused ? ",dashed" : "",
+                "\" fillcolor=\"", color_of(layer), "\" label=", dot_string(label), "];\n");
   }
 
   const NetParameter* layers_;

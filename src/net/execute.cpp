@@ -37,7 +37,7 @@ std::string record_key(const Plan& plan, const Node& node, size_t bottom, int64_
     if (value.blob.shape().dim_or_1(0) != samples) return {};
     if (!met.insert(value.producer).second) continue;
     const Node& producer = plan.node(value.producer);
-    const auto* source = dynamic_cast<const DataSource*>(producer.layer.get());
+    const DataSource* source = producer.layer->data_source();
     if (source != nullptr) sources.insert(source);
     above.insert(above.end(), producer.bottoms.begin(), producer.bottoms.end());
   }
@@ -57,7 +57,7 @@ size_t label_bottom(const Node& node) {
 /// later in the pass.
 void check_loss(const Plan& plan, Node& node, const Value& loss) {
   const double value = dispatch_float(loss.blob.data.dtype(), [&]<class T>(T) {
-    return static_cast<double>(loss.blob.data.host<T>()[0]);
+    return static_cast<double>(loss.blob.data.read<T>()[0]);
   });
   if (std::isfinite(value)) {
     node.told_not_finite = false;
@@ -70,23 +70,22 @@ void check_loss(const Plan& plan, Node& node, const Value& loss) {
     const Tensor& data = node.layer->params()[i]->data;
     const int64_t at = first_not_finite(data);
     if (at >= 0)
-      why = concat("its parameter ", i, " (", data.shape().str(), ") is ",
-                   describe_element(data, at));
+      why =
+          text("its parameter ", i, " (", data.shape().str(), ") is ", describe_element(data, at));
   }
   for (size_t i = 0; i < node.bottom_blobs.size(); ++i) {
     const Tensor& data = node.bottom_blobs[i]->data;
     const int64_t at = first_not_finite(data);
     if (at < 0) continue;
-    why = concat("its bottom '", node.bottom_blobs[i]->name, "' (", data.shape().str(), ") is ",
-                 describe_element(data, at));
+    why = text("its bottom '", node.bottom_blobs[i]->name, "' (", data.shape().str(), ") is ",
+               describe_element(data, at));
     const int64_t each = std::max<int64_t>(data.count() / data.shape().dim_or_1(0), 1);
     const std::string key = record_key(plan, node, i, at / each);
-    if (!key.empty()) why += concat(" (record '", key, "')");
+    if (!key.empty()) why += text(" (record '", key, "')");
     break;
   }
-  plan.context->log(Severity::warning,
-                    concat("layer '", node.name, "' (", node.layer->type(), "): the loss '",
-                           loss.name, "' is ", value, ": ", why));
+  plan.context->log(Severity::warning, text("layer '", node.name, "' (", node.layer->type(),
+                                            "): the loss '", loss.name, "' is ", value, ": ", why));
 }
 
 /// Whether the node has no element to read and none to write: all engines may refuse such a
@@ -108,7 +107,8 @@ void follow_shapes(const Plan& plan, Node& node) {
   node.prepared_for.clear();
   node.layer->reshape(node.bottom_blobs, node.top_blobs);
   check_places(plan, node);
-  if (!is_empty(node)) node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs);
+  if (!is_empty(node))
+    node.kernel = make_kernel(*node.layer, node.option, node.bottom_blobs, node.top_blobs);
   for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
 }
 
@@ -177,7 +177,7 @@ void run_forward(Plan& plan, const Action& action) {
       if (!is_empty(node)) {
         if (!action.again) draw_noise(node);
         const WithNoise noise(node);
-        node.layer->forward(action.bottoms, action.tops);
+        node.kernel->forward(action.bottoms, action.tops);
       }
     } catch (Error& error) {
       try {
@@ -203,24 +203,25 @@ void run_forward(Plan& plan, const Action& action) {
 
 void run_action(Plan& plan, const Action& action) {
   Node& node = plan.node(action.node);
-  const Side side = plan.context->on_gpu() ? Side(plan.context->backend()) : Side();
+  const ComputeDevice device =
+      plan.context->on_gpu() ? ComputeDevice(plan.context->backend()) : ComputeDevice();
   switch (action.kind) {
     case Action::Kind::forward:
       return run_forward(plan, action);
     case Action::Kind::seed:
       if (action.weight == 0) return action.into->fill(0);
       // Losses read a diff of one element on the host.
-      return fill(action.into->count() > 1 ? side : Side(), *action.into,
+      return fill(action.into->count() > 1 ? device : ComputeDevice(), *action.into,
                   action.weight * plan.loss_scale, action.adds);
     case Action::Kind::backward:
       if (is_empty(node)) return;
       in_node(node, [&] {
         const WithNoise noise(node);
-        node.layer->backward(action.tops, node.propagate, action.bottoms);
+        node.kernel->backward(action.tops, node.propagate, action.bottoms);
       });
       return log_action(plan, action);
     case Action::Kind::sum:
-      return add(side, action.parts, *action.into);
+      return add(device, action.parts, *action.into);
     case Action::Kind::complete:
       if (plan.on_gradient) plan.on_gradient(action.segment);
       return;

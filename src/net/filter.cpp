@@ -46,8 +46,8 @@ void note_unknown_stages(Plan& plan, const NetParameter& net) {
   }
   for (const auto& stage : plan.options.stages) {
     if (named.count(stage)) continue;
-    plan.note(concat("stage '", stage, "' has no effect: no layer's rule names it",
-                     did_you_mean(stage, {named.begin(), named.end()})),
+    plan.note(text("stage '", stage, "' has no effect: no layer's rule names it",
+                   did_you_mean(stage, {named.begin(), named.end()})),
               Severity::warning);
   }
 }
@@ -55,9 +55,9 @@ void note_unknown_stages(Plan& plan, const NetParameter& net) {
 std::string text_of(const char* field, const NetStateRule& rule) {
   google::protobuf::TextFormat::Printer printer;
   printer.SetSingleLineMode(true);
-  std::string text;
-  printer.PrintToString(rule, &text);
-  return concat(field, " { ", text, "}");
+  std::string content;
+  printer.PrintToString(rule, &content);
+  return text(field, " { ", content, "}");
 }
 
 /// The rules because of which the layer is not in the net.
@@ -139,32 +139,31 @@ std::string how_selected(const LayerParameter& layer, const NetOptions& present)
   std::vector<std::string> flags, fields, removed;
   if (wanted.phase != present.phase) flags.push_back("--phase " + phase_name(wanted.phase));
   if (wanted.level != present.level) {
-    flags.push_back(concat("--level ", wanted.level));
-    fields.push_back(concat("level: ", wanted.level));
+    flags.push_back(text("--level ", wanted.level));
+    fields.push_back(text("level: ", wanted.level));
   }
   for (const std::string& stage : present.stages) {
     if (!has_stage(wanted, stage)) removed.push_back("without stage '" + stage + "'");
   }
   if (wanted.stages.size() + removed.size() > present.stages.size()) {
     flags.push_back("--stage " + joined(wanted.stages, ","));
-    for (const std::string& stage : wanted.stages)
-      fields.push_back(concat("stage: \"", stage, "\""));
+    for (const std::string& stage : wanted.stages) fields.push_back(text("stage: \"", stage, "\""));
   }
-  std::string text = "selected";
-  if (!flags.empty()) text += " by " + joined(flags, " ");
+  std::string content = "selected";
+  if (!flags.empty()) content += " by " + joined(flags, " ");
   // Each net of a solver has its phase.
   if (!fields.empty() && wanted.phase == present.phase)
-    text += concat(", in a solver by ", wanted.phase == Phase::test ? "test_state" : "train_state",
-                   " { ", joined(fields, " "), " }");
-  if (!removed.empty()) text += (flags.empty() ? " " : ", ") + joined(removed, " ");
-  return text;
+    content += text(", in a solver by ", wanted.phase == Phase::test ? "test_state" : "train_state",
+                    " { ", joined(fields, " "), " }");
+  if (!removed.empty()) content += (flags.empty() ? " " : ", ") + joined(removed, " ");
+  return content;
 }
 
 /// Warns of rules that hold in no phase, level and stages, and of a `phase` that never is that of
 /// the nets with the layer.
 void note_rules_that_never_hold(Plan& plan, const LayerParameter& layer, const Position& position) {
   const auto warn = [&](const std::string& what) {
-    plan.note(concat(named(layer.name(), position), ": ", what), Severity::warning);
+    plan.note(text(named(layer.name(), position), ": ", what), Severity::warning);
   };
   const auto never_holds = [&](const NetStateRule& rule) {
     LayerParameter alone;
@@ -178,12 +177,12 @@ void note_rules_that_never_hold(Plan& plan, const LayerParameter& layer, const P
   for (const auto& rule : layer.include()) {
     if (!never_holds(rule)) continue;
     told = true;
-    warn(concat("its rule ", text_of("include", rule), " can never hold; correct or remove it"));
+    warn(text("its rule ", text_of("include", rule), " can never hold; correct or remove it"));
   }
   for (const auto& rule : layer.exclude()) {
     if (never_holds(rule))
-      warn(concat("its rule ", text_of("exclude", rule), " can never hold and has no effect; ",
-                  "correct or remove it"));
+      warn(text("its rule ", text_of("exclude", rule), " can never hold and has no effect; ",
+                "correct or remove it"));
   }
   std::set<Phase> phases;
   const std::vector<State> states = states_of(layer, plan.options);
@@ -194,14 +193,14 @@ void note_rules_that_never_hold(Plan& plan, const LayerParameter& layer, const P
   if (phases.empty()) {
     std::vector<std::string> rules;
     for (const auto& rule : layer.exclude()) rules.push_back(text_of("exclude", rule));
-    warn(concat("its rules ", joined(rules, " "),
-                " exclude it from every net; correct or remove one of them"));
+    warn(text("its rules ", joined(rules, " "),
+              " exclude it from every net; correct or remove one of them"));
   } else if (layer.has_phase() &&
              phases.count(layer.phase() == TEST ? Phase::test : Phase::train) == 0) {
     const std::string own = layer.phase() == TEST ? "TEST" : "TRAIN";
-    warn(concat("it has phase: ", own, ", but its rules take it into nets of phase ",
-                phase_name(*phases.begin()), " alone, where it runs as in ", own,
-                "; remove one of the two"));
+    warn(text("it has phase: ", own, ", but its rules take it into nets of phase ",
+              phase_name(*phases.begin()), " alone, where it runs as in ", own,
+              "; remove one of the two"));
   }
 }
 

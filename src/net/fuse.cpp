@@ -119,4 +119,15 @@ void fuse_layers(Plan& plan) {
   }
 }
 
+void require(Plan& plan) {
+  for (const NodeId id : plan.layer_nodes()) {
+    const Node& node = plan.node(id);
+    if (!node.scheduled()) continue;
+    const auto shown = [&](ValueId top) { return plan.shows(plan.value(top)); };
+    node.layer->require({.bottom_diffs = node.propagate,
+                         .top_diffs_stay = std::ranges::any_of(node.tops, shown),
+                         .tail = node.tail});
+  }
+}
+
 }  // namespace crema

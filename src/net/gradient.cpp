@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/gradient_paths.hpp"
-#include "core/moves_values.hpp"
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 
@@ -29,21 +27,18 @@ bool can_propagate(const Node& node, size_t bottom) {
 
 /// Whether a gradient is missing if it does not reach the bottom.
 bool is_on_path(const Node& node, size_t bottom) {
-  const auto* paths = dynamic_cast<const GradientPaths*>(node.layer.get());
-  const bool constant = paths != nullptr && paths->is_constant(static_cast<int>(bottom));
-  return !is_kept_back(node, bottom) && !constant;
+  return !is_kept_back(node, bottom) && !node.layer->is_constant(static_cast<int>(bottom));
 }
 
 bool has_gradient(const Node& node, size_t top) {
-  const auto* paths = dynamic_cast<const GradientPaths*>(node.layer.get());
-  return paths == nullptr || paths->has_gradient(static_cast<int>(top));
+  return node.layer->has_gradient(static_cast<int>(top));
 }
 
 /// Whether a top is made of the bottom. Of layers that pass several bottoms on, such as scores and
 /// labels, a top holds some of them.
 bool depends(const Node& node, size_t top, size_t bottom) {
-  const auto* mover = dynamic_cast<const MovesValues*>(node.layer.get());
-  return mover == nullptr || mover->moves(static_cast<int>(bottom), static_cast<int>(top));
+  const Layer& layer = *node.layer;
+  return !layer.moves_values() || layer.moves(static_cast<int>(bottom), static_cast<int>(top));
 }
 
 /// `loss_weight` of the prototxt, or that of a loss layer.
@@ -154,8 +149,7 @@ class PathCheck {
   bool must_propagate(const Node& node, size_t bottom) const {
     const ValueId value = node.bottoms[bottom];
     if (!learns_[value]) return false;
-    const auto* paths = dynamic_cast<const GradientPaths*>(node.layer.get());
-    if (paths == nullptr || !paths->takes_constants(static_cast<int>(bottom))) return true;
+    if (!node.layer->takes_constants(static_cast<int>(bottom))) return true;
     return plan_.node(plan_.value(value).producer).needs_backward;
   }
 
@@ -207,7 +201,7 @@ class PathCheck {
     for (size_t t = 0; t < node.tops.size(); ++t) {
       const Value& top = plan_.value(node.tops[t]);
       if (top.loss_weight == 0 || (any && has_gradient(node, t))) continue;
-      throw of(node, Error(any ? concat("top ", t, " ('", top.name, "') has no gradient")
+      throw of(node, Error(any ? text("top ", t, " ('", top.name, "') has no gradient")
                                : std::string("the layer has no gradient"),
                            ", so the loss '", top.name, "' (loss_weight: ", top.loss_weight,
                            ") would be shown and train nothing; set loss_weight: 0, or, if this is "
@@ -247,7 +241,7 @@ class PathCheck {
     std::vector<std::string> entries;
     for (size_t i = 0; i < node.bottoms.size(); ++i) {
       const bool propagates = bottom < node.bottoms.size() && i != bottom && can_propagate(node, i);
-      entries.push_back(concat("propagate_down: ", propagates ? "true" : "false"));
+      entries.push_back(text("propagate_down: ", propagates ? "true" : "false"));
     }
     return joined(entries, " ");
   }
@@ -256,14 +250,14 @@ class PathCheck {
   std::string does_not_train(const Node& loss, const Node& learner) const {
     std::vector<std::string> names;
     for (const ValueId top : loss.tops) {
-      if (is_loss(plan_, top)) names.push_back(concat("'", plan_.value(top).name, "'"));
+      if (is_loss(plan_, top)) names.push_back(text("'", plan_.value(top).name, "'"));
     }
-    return concat("the loss ", joined(names), " of ", named(loss), " would not train ",
-                  named(learner));
+    return text("the loss ", joined(names), " of ", named(loss), " would not train ",
+                named(learner));
   }
 
   static std::string without(const Node& loss) {
-    return concat("leave the loss out with loss_weight: 0 in layer '", loss.layer->name(), "'");
+    return text("leave the loss out with loss_weight: 0 in layer '", loss.layer->name(), "'");
   }
 
   Error bottom_error(const Node& node, size_t bottom, const Node& loss,

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <set>
 
-#include "core/late_tops.hpp"
 #include "crema/registry.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
@@ -33,9 +32,9 @@ void check_arity(const Layer& layer, size_t bottoms, size_t tops) {
   const Arity arity = layer.arity();
   auto check = [](const char* what, int count, int least, int most) {
     if (count >= least && (most < 0 || count <= most)) return;
-    const std::string wanted = most < 0        ? concat("at least ", least)
-                               : least == most ? concat(least)
-                                               : concat(least, " to ", most);
+    const std::string wanted = most < 0        ? text("at least ", least)
+                               : least == most ? text(least)
+                                               : text(least, " to ", most);
     throw Error("has ", count, " ", what, count == 1 ? "" : "s", ", but takes ", wanted);
   };
   check("bottom", static_cast<int>(bottoms), arity.min_bottoms, arity.max_bottoms);
@@ -105,19 +104,19 @@ std::string made_later(const Place& place, const std::string& name) {
     if (!contains(layer.top(), name) || contains(layer.bottom(), name)) continue;
     const std::string maker = named(layer.name(), place.position(i));
     if (depends_on(place, i))
-      return concat("bottom '", name, "' is made by ", maker,
-                    ", which comes later and itself depends on this layer; break the loop: read "
-                    "another blob here or there");
-    return concat("bottom '", name, "' is made by ", maker,
-                  ", which comes later; move that layer before this one");
+      return text("bottom '", name, "' is made by ", maker,
+                  ", which comes later and itself depends on this layer; break the loop: read "
+                  "another blob here or there");
+    return text("bottom '", name, "' is made by ", maker,
+                ", which comes later; move that layer before this one");
   }
   return {};
 }
 
 /// " is left out by its rule ... (selected by ...)".
 std::string left_out_by(const LeftOut& layer) {
-  return concat(" is left out by its rule ", layer.rule,
-                layer.how_selected.empty() ? "" : concat(" (", layer.how_selected, ")"));
+  return text(" is left out by its rule ", layer.rule,
+              layer.how_selected.empty() ? "" : text(" (", layer.how_selected, ")"));
 }
 
 /// "" unless layers that are not in the net would make the blob.
@@ -127,12 +126,12 @@ std::string made_by_left_out(const Plan& plan, const std::string& name) {
   for (const LeftOut& layer : plan.left_out) {
     if (!contains(layer.tops, name) || contains(layer.bottoms, name)) continue;
     makers.push_back(
-        concat(named(layer.name, layer.position), ", which makes it,", left_out_by(layer)));
+        text(named(layer.name, layer.position), ", which makes it,", left_out_by(layer)));
     selectable = selectable || !layer.how_selected.empty();
   }
   if (makers.empty()) return {};
-  return concat("bottom '", name, "' is unknown: ", joined(makers, "; "), "; ",
-                selectable ? "select it, " : "", "change the rule, or add one to this layer");
+  return text("bottom '", name, "' is unknown: ", joined(makers, "; "), "; ",
+              selectable ? "select it, " : "", "change the rule, or add one to this layer");
 }
 
 /// Error for a name that no layer before makes. Names the layers that would, but come later or are
@@ -214,8 +213,8 @@ void check_types(const NetParameter& net, const std::vector<Position>& positions
   if (missing.size() == 1) throw Error(missing[0].error);
   std::string list;
   for (const Missing& one : missing) {
-    list += concat("\n  ", one.error.what());
-    if (one.layers > 1) list += concat(" (", one.layers, " such layers)");
+    list += text("\n  ", one.error.what());
+    if (one.layers > 1) list += text(" (", one.layers, " such layers)");
   }
   throw Error(missing.size(), " layer types of the net are unknown:", list)
       .at(missing[0].error.position());
@@ -232,7 +231,7 @@ std::vector<std::string> distinct_names(const NetParameter& net) {
     std::string name = layer.name();
     int& time = times[name];
     if (time++ > 0) {
-      while (!taken.insert(name = concat(layer.name(), "#", time)).second) ++time;
+      while (!taken.insert(name = text(layer.name(), "#", time)).second) ++time;
     }
     names.push_back(std::move(name));
   }
@@ -254,18 +253,17 @@ bool Plan::has_late_shape(const Value& value) const {
   if (producer.follows_values || producer.layer->top_shapes() == TopShapes::from_values)
     return true;
   if (producer.layer->top_shapes() != TopShapes::per_batch) return false;
-  const auto* late = dynamic_cast<const LateTops*>(producer.layer.get());
-  if (late == nullptr) return false;
   for (size_t t = 0; t < producer.tops.size(); ++t) {
-    if (&this->value(producer.tops[t]) == &value) return late->is_late(static_cast<int>(t));
+    if (&this->value(producer.tops[t]) == &value)
+      return producer.layer->is_late(static_cast<int>(t));
   }
   return false;
 }
 
-void Plan::note(const std::string& text, Severity severity) {
-  if (std::ranges::find(notes, text) != notes.end()) return;
-  notes.push_back(text);
-  context->log(severity, concat(options.phase == Phase::test ? "TEST" : "TRAIN", " net: ", text));
+void Plan::note(const std::string& message, Severity severity) {
+  if (std::ranges::find(notes, message) != notes.end()) return;
+  notes.push_back(message);
+  context->log(severity, text(options.phase == Phase::test ? "TEST" : "TRAIN", " net: ", message));
 }
 
 void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions) {
@@ -273,8 +271,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     std::string why = "; check that the file is a net and not a solver";
     if (!plan.left_out.empty()) {
       const LeftOut& layer = plan.left_out.front();
-      why = concat(": ", named(layer.name, layer.position), left_out_by(layer),
-                   "; check the phase, and include and exclude rules");
+      why = text(": ", named(layer.name, layer.position), left_out_by(layer),
+                 "; check the phase, and include and exclude rules");
     }
     throw Error("the net has no layers in phase ",
                 plan.options.phase == Phase::test ? "TEST" : "TRAIN", why);
@@ -286,9 +284,9 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
   const std::vector<std::string> names = distinct_names(net);
   for (int i = 0; i < net.layer_size(); ++i) {
     if (!net.layer(i).name().empty() && net.layer(i).name() != names[static_cast<size_t>(i)]) {
-      plan.note(concat("layer name '", net.layer(i).name(),
-                       "' is used more than once: in weights files, these layers are matched by "
-                       "their order"),
+      plan.note(text("layer name '", net.layer(i).name(),
+                     "' is used more than once: in weights files, these layers are matched by "
+                     "their order"),
                 Severity::warning);
     }
     LayerParameter& param = *net.mutable_layer(i);
@@ -325,14 +323,14 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
       throw;
     }
     plan.layers.push_back(node.layer.get());
-    if (param.type() == "Input") {
+    if (node.layer->is_input()) {
       for (ValueId value : node.tops) {
         plan.value(value).is_input = true;
         plan.inputs.push_back(value);
         plan.input_names.push_back(plan.value(value).name);
       }
     }
-    if (param.type() == "Input" || node.layer->top_shapes() == TopShapes::per_batch) {
+    if (node.layer->is_input() || node.layer->top_shapes() == TopShapes::per_batch) {
       plan.outer.insert(plan.outer.end(), node.tops.begin(), node.tops.end());
     }
     node.follows_values = std::ranges::any_of(

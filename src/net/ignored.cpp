@@ -56,7 +56,7 @@ bool contains(std::span<const int> numbers, int number) {
 bool reads_settings(std::string_view type, const std::string& others, std::string_view settings) {
   if (bare_name(type) + "param" == bare_name(settings)) return true;
   if (settings == "transform_param") return type.ends_with("Data") && type != "DummyData";
-  return concat(" ", others, " ").find(concat(" ", settings, " ")) != std::string::npos;
+  return text(" ", others, " ").find(text(" ", settings, " ")) != std::string::npos;
 }
 
 /// The settings of other types that the layer has. Layers of plug-ins read what they like.
@@ -77,7 +77,7 @@ std::vector<std::string> settings_of_others(const LayerParameter& layer) {
 /// "layer 'a'" or "layer 'a' and 2 more".
 std::string some_layers(const std::vector<std::string>& names) {
   const size_t more = names.size() - 1;
-  return concat("layer '", names[0], "'", more ? concat(" and ", more, " more") : "");
+  return text("layer '", names[0], "'", more ? text(" and ", more, " more") : "");
 }
 
 void note_settings_of_others(Plan& plan, const NetParameter& net) {
@@ -90,8 +90,8 @@ void note_settings_of_others(Plan& plan, const NetParameter& net) {
   }
   for (const auto& [key, names] : found) {
     const auto& [type, settings] = key;
-    plan.note(concat(settings, " (", some_layers(names), ") has no effect on layers of type ", type,
-                     "; remove it, or correct the type"),
+    plan.note(text(settings, " (", some_layers(names), ") has no effect on layers of type ", type,
+                   "; remove it, or correct the type"),
               Severity::warning);
   }
 }
@@ -126,9 +126,9 @@ void note_fillers_without_type(Plan& plan, const NetParameter& net) {
   std::map<std::string, std::vector<std::string>> found;  // filler -> layers that have it
   for (const auto& layer : net.layer()) find_fillers_without_type(layer, layer, found);
   for (const auto& [filler, names] : found) {
-    plan.note(concat(filler, " (", some_layers(names),
-                     ") has no type: it is constant and fills with 0; add the type, such as "
-                     "type: \"gaussian\" for std"),
+    plan.note(text(filler, " (", some_layers(names),
+                   ") has no type: it is constant and fills with 0; add the type, such as "
+                   "type: \"gaussian\" for std"),
               Severity::warning);
   }
 }
@@ -159,7 +159,7 @@ void note_ignored_fields(Plan& plan, const NetParameter& net) {
     if (is_published_engine(layer.engine())) layers["engine"].push_back(layer.name());
   }
   for (const auto& [field, names] : layers) {
-    ignored.push_back(concat(field, " (", some_layers(names), ")"));
+    ignored.push_back(text(field, " (", some_layers(names), ")"));
   }
   if (!ignored.empty()) {
     plan.note("settings of the net that have no effect: " + joined(ignored), Severity::warning);

@@ -2,7 +2,7 @@
 // layers whose layouts differ.
 //
 // Values that the caller can read are contiguous and of NetOptions::dtype. Values that must be
-// exact (Layer::is_exact_bottom, is_exact_top, MovesValues) have that type too. All other values
+// exact (Layer::is_exact_bottom, is_exact_top, moves_values) have that type too. All other values
 // have the type of the net's activations and the format of the layer that makes them.
 //
 // Each layer returns options: layouts of its bottoms and tops, and seconds. A layer whose time
@@ -20,7 +20,6 @@
 #include <span>
 #include <sstream>
 
-#include "core/moves_values.hpp"
 #include "core/tuner.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
@@ -45,11 +44,11 @@ IdVector<ValueId, bool> exact_values(const Plan& plan) {
   IdVector<ValueId, bool> made(plan.value_count), read(plan.value_count);
   /// Calls pass(bottom, top) for the values that the node moves.
   const auto each_move = [](const Node& node, const auto& pass) {
-    const auto* mover = dynamic_cast<const MovesValues*>(node.layer.get());
-    if (mover == nullptr) return;
+    const Layer& layer = *node.layer;
+    if (!layer.moves_values()) return;
     for (size_t b = 0; b < node.bottoms.size(); ++b) {
       for (size_t t = 0; t < node.tops.size(); ++t) {
-        if (mover->moves(static_cast<int>(b), static_cast<int>(t)))
+        if (layer.moves(static_cast<int>(b), static_cast<int>(t)))
           pass(node.bottoms[b], node.tops[t]);
       }
     }
@@ -189,16 +188,10 @@ class Chooser {
     for (const NodeId id : plan_.layer_nodes()) {
       Node& node = plan_.node(id);
       if (!node.scheduled()) continue;
-      const Wanted wanted{
-          .bottom_diffs = node.propagate,
-          .top_diffs_stay = std::ranges::any_of(
-              node.tops, [&](ValueId top) { return plan_.shows(plan_.value(top)); }),
-          .tail = node.tail};
       // Of several options with the same layouts, keep the fastest one if measured, else the first.
       std::vector<Option>& distinct = options_[id];
-      for (Option& option : in_node(node, [&] {
-             return node.layer->options(wanted, node.bottom_blobs, node.top_blobs);
-           })) {
+      for (Option& option : in_node(
+               node, [&] { return options_of(*node.layer, node.bottom_blobs, node.top_blobs); })) {
         const auto like = std::ranges::find_if(distinct, [&](const Option& other) {
           return same_layouts(other.bottoms, option.bottoms) &&
                  same_layouts(other.tops, option.tops);
@@ -274,7 +267,7 @@ class Chooser {
   }
 
   std::string choice_key(const std::string& net, NodeId id) const {
-    return concat(net, ", layer ", id.index(), " ", plan_.node(id).layer->name());
+    return text(net, ", layer ", id.index(), " ", plan_.node(id).layer->name());
   }
 
   /// An option as a text that is valid in another build too, which may have other engines.
@@ -284,8 +277,8 @@ class Chooser {
       for (const Layout& layout : layouts) texts.push_back(to_string(layout));
       return joined(texts, ",");
     };
-    return concat(list(option.bottoms), ">", list(option.tops), "@",
-                  option.engine != nullptr ? option.engine->name : "reference");
+    return text(list(option.bottoms), ">", list(option.tops), "@",
+                option.engine != nullptr ? option.engine->name : "reference");
   }
 
   /// The options that the tuner has for all free nodes; empty if one is missing.

@@ -6,6 +6,8 @@
 // those of the parts of a tensor become pieces of its buffer. Reserved buffers have their own
 // memory. All others are pieces of one arena: in the order of their size, largest first, each gets
 // the lowest offset that is free during its life.
+#include "core/memory.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -104,7 +106,7 @@ class Planner {
         break;
       case Action::Kind::backward: {
         const Node& node = plan_.node(action.node);
-        const BackwardReads reads = node.layer->backward_reads();
+        const BackwardReads reads = node.kernel->backward_reads();
         for (size_t i = 0; i < action.bottoms.size(); ++i) {
           if (reads.bottom_data[i]) use(action.bottoms[i]->data, time);
           if (node.propagate[i]) use(action.bottoms[i]->diff, time);
@@ -207,7 +209,7 @@ class Planner {
   void pass_data(const Action& action, int time) {
     const Node& node = plan_.node(action.node);
     if (node.is_conversion || action.bottoms.empty() || node.follows_values) return;
-    const InPlace kind = node.layer->in_place();
+    const InPlace kind = node.kernel->in_place();
     if (kind == InPlace::never) return;
     if (kind == InPlace::parts) {
       const auto any = [](const Living&) { return true; };
@@ -247,7 +249,7 @@ class Planner {
   void pass_diff(const Action& action, int time) {
     const Node& node = plan_.node(action.node);
     if (node.is_conversion || action.bottoms.empty()) return;
-    const InPlace kind = node.layer->in_place();
+    const InPlace kind = node.kernel->in_place();
     // This action must be the first use of a bottom's diff: a part of the gradient that another
     // reader wrote there would be overwritten. It must be the last use of a top's diff.
     const auto begins = [&](const Living& bottom) {
@@ -336,11 +338,11 @@ void plan_memory(Plan& plan) {
   for (size_t i = 1; i < std::min(repaired.size(), kNamed); ++i) {
     others += " '" + repaired[i]->layer->name() + "'";
   }
-  if (repaired.size() > kNamed) others += concat(" and ", repaired.size() - kNamed, " more");
-  plan.note(concat("layer '", repaired[0]->layer->name(), "' runs in place on '",
-                   plan.value(repaired[0]->bottoms[repaired[0]->layer->in_place_bottom()]).name,
-                   "', but its bottom is read again later: it gets a separate buffer",
-                   others.empty() ? "" : "; so do" + others));
+  if (repaired.size() > kNamed) others += text(" and ", repaired.size() - kNamed, " more");
+  plan.note(text("layer '", repaired[0]->layer->name(), "' runs in place on '",
+                 plan.value(repaired[0]->bottoms[repaired[0]->layer->in_place_bottom()]).name,
+                 "', but its bottom is read again later: it gets a separate buffer",
+                 others.empty() ? "" : "; so do" + others));
 }
 
 void try_memory(Plan& plan) { Planner(plan).run(); }

@@ -126,7 +126,7 @@ ChannelAffine affine_of(const WorkLayer& layer, Context& context) {
   Net net(probe, context, {.phase = Phase::test, .dtype = DType::f64, .fuse = false});
   const int64_t item = shape.count(1), inner = shape.count(2);
   const auto run = [&](double factor) {
-    double* in = net.input("probe_in").host_overwrite<double>();
+    double* in = net.input("probe_in").overwrite<double>();
     for (int i = 0; i < 3; ++i) std::fill_n(in + i * item, item, factor * (i == 2 ? -1 : i));
     net.forward();
     const Tensor out = net.output("probe_out");
@@ -260,7 +260,7 @@ class Merger {
   /// Error unless the layer has weights that can be changed.
   void check(const WorkLayer& target) const {
     const LayerParameter& param = target.param;
-    const std::string who = concat("layer '", param.name(), "' (", param.type(), ") ");
+    const std::string who = text("layer '", param.name(), "' (", param.type(), ") ");
     if (!MergeableWeights::are_in(param))
       throw Error(who, "beside it has no weights to fold it into");
     if (param.bottom_size() != 1 || param.top_size() != 1)
@@ -343,7 +343,7 @@ void fill_inputs(Net& net) {
     Tensor& input = net.input(name);
     const bool labels = are_labels(net, name);
     Random random(1701, stream_id(name));
-    float* values = input.host_overwrite<float>();
+    float* values = input.overwrite<float>();
     for (int64_t i = 0; i < input.count(); ++i) {
       values[i] = labels ? 0.0F : static_cast<float>(random.uniform(-1, 1));
     }

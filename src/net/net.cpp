@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/parallel.hpp"
-#include "crema/loss_scale.hpp"
 #include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
 #include "model/upgrade/upgrade.hpp"
@@ -45,12 +44,12 @@ DType activations_of(const NetParameter& net, const NetOptions& options) {
 void note_upgrade(Plan& plan, const NetUpgrade& upgrade, const SourceMap& source) {
   for (const auto& warning : upgrade.warnings) plan.note(warning, Severity::warning);
   if (!upgrade.is_old) return;
-  const std::string command =
-      source.file().empty() ? "crema upgrade-net-proto-binary OLD NEW"
-      : source.is_nested()  ? concat("crema upgrade-solver-proto-text ", source.file(), " NEW")
-                            : concat("crema upgrade-net-proto-text ", source.file(), " NEW");
-  plan.note(concat("the net is in an old form and was upgraded (", joined(upgrade.changes, "; "),
-                   "); `", command, "` writes it in the current form"));
+  const std::string command = source.file().empty() ? "crema upgrade-net-proto-binary OLD NEW"
+                              : source.is_nested()
+                                  ? text("crema upgrade-solver-proto-text ", source.file(), " NEW")
+                                  : text("crema upgrade-net-proto-text ", source.file(), " NEW");
+  plan.note(text("the net is in an old form and was upgraded (", joined(upgrade.changes, "; "),
+                 "); `", command, "` writes it in the current form"));
 }
 
 std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, Context& context,
@@ -89,6 +88,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   place_params(*plan, modern);
   resolve_gradients(*plan);
   fuse_layers(*plan);
+  require(*plan);
   add_noise(*plan);
   take_program(*plan);
   return plan;
@@ -376,13 +376,13 @@ void Net::backward(size_t first, size_t last) {
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) backward_step(*step);
 }
 
-void set_loss_scale(Net& net, double scale) {
+void Net::set_loss_scale(double scale) {
   if (!(scale > 0) || !std::isfinite(scale))
     throw Error("loss_scale ", scale, " must be positive and finite");
-  Plan::of(net).loss_scale = scale;
+  plan_->loss_scale = scale;
 }
 
-double loss_scale(const Net& net) { return Plan::of(const_cast<Net&>(net)).loss_scale; }
+double Net::loss_scale() const { return plan_->loss_scale; }
 
 void Net::on_gradient(std::function<void(size_t)> hook) { plan_->on_gradient = std::move(hook); }
 

@@ -2,6 +2,7 @@
 // and writes a copy, which the parameter's layer computes with.
 #include <utility>
 
+#include "core/memory.hpp"
 #include "crema/registry.hpp"
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
@@ -13,7 +14,7 @@ namespace {
 std::unique_ptr<Layer> make_noise(const Plan& plan, const Layer& layer, size_t index,
                                   const ParamSpec& spec) {
   LayerParameter param;
-  param.set_name(concat(layer.name(), "/", index, "/noise"));
+  param.set_name(text(layer.name(), "/", index, "/noise"));
   param.set_type("Noise");
   *param.mutable_noise_param() = spec.noise();
   try {
@@ -39,7 +40,8 @@ ParameterNoise noise_of(Parameter& parameter, std::unique_ptr<Layer> layer) {
   Blob *const bottom[] = {&noise.exact}, *const top[] = {&noise.noisy};
   noise.layer->setup(bottom, top);
   noise.layer->reshape(bottom, top);
-  noise.layer->prepare(noise.layer->options({}, bottom, top).front(), bottom, top);
+  noise.kernel =
+      make_kernel(*noise.layer, options_of(*noise.layer, bottom, top).front(), bottom, top);
   return noise;
 }
 
@@ -62,7 +64,7 @@ void add_noise(Plan& plan) {
               ", which is not learned, such as statistics; remove noise from its param { }");
         std::unique_ptr<Layer> layer = make_noise(plan, *node.layer, i, spec);
         // It adds nothing, as with in_test: false in the phase TEST.
-        if (layer->in_place() == InPlace::alias) return;
+        if (layer->reference_in_place() == InPlace::alias) return;
         plan.node(runs).noise.push_back(noise_of(parameter, std::move(layer)));
       });
     }
@@ -80,7 +82,7 @@ size_t noisy_bytes(const Plan& plan) {
 void draw_noise(Node& node) {
   for (ParameterNoise& noise : node.noise) {
     Blob *const bottom[] = {&noise.exact}, *const top[] = {&noise.noisy};
-    noise.layer->forward(bottom, top);
+    noise.kernel->forward(bottom, top);
     noise.noisy.data.seal();
   }
 }

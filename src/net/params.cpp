@@ -30,7 +30,7 @@ void check_multipliers(const ParamSpec& spec, size_t index) {
 void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
   const Shape &ours = parameter.shape(), &theirs = owner.parameter->shape();
   const std::string shares =
-      concat("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but ");
+      text("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but ");
   if (spec.share_mode() == ParamSpec::PERMISSIVE) {
     if (ours.count() != theirs.count())
       throw Error(shares, "has ", ours.count(), " values (", ours.str(), ") instead of ",
@@ -75,11 +75,11 @@ void share_with_layer(Layer& layer, Layer& other) {
 /// Called for a layer whose name is not in the other net, which is often a spelling mistake.
 void miss_layer(Plan& plan, const Node& node, const std::vector<std::string>& known) {
   const std::string what =
-      concat("is not in the net whose parameters this one shares", did_you_mean(node.name, known));
+      text("is not in the net whose parameters this one shares", did_you_mean(node.name, known));
   if (plan.options.share_all && has_learning_params(*node.layer)) {
     throw Error(what, known.empty() ? "" : "; give the layer the name that it has there");
   }
-  plan.note(concat("layer '", node.name, "' ", what, "; it keeps parameters of its own"),
+  plan.note(text("layer '", node.name, "' ", what, "; it keeps parameters of its own"),
             Severity::warning);
 }
 
@@ -128,10 +128,10 @@ void note_mixed_channels(Plan& plan, const Node& node, const Parameter& paramete
       param.type().find("Deconvolution") != std::string::npos ? shape[0] / groups : shape[1];
   if (inputs < 2) return;
   const int64_t channels = node.bottom_blobs.front()->shape()[1];
-  plan.note(concat("layer '", node.layer->name(), "': weight_filler { type: \"bilinear\" } with ",
-                   "group: ", groups, " makes every output the sum of ", inputs,
-                   " interpolated inputs; to interpolate each channel by itself, set group: ",
-                   channels, " and num_output: ", channels),
+  plan.note(text("layer '", node.layer->name(), "': weight_filler { type: \"bilinear\" } with ",
+                 "group: ", groups, " makes every output the sum of ", inputs,
+                 " interpolated inputs; to interpolate each channel by itself, set group: ",
+                 channels, " and num_output: ", channels),
             Severity::warning);
 }
 
@@ -153,7 +153,7 @@ void fill(Plan& plan, const std::set<std::string>& loaded) {
       note_mixed_channels(plan, node, *params[i]);
       in_node(node, [&] {
         params[i]->filler().fill(params[i]->data, plan.run->seed,
-                                 stream_id(concat(node.layer->name(), "/", i)));
+                                 stream_id(text(node.layer->name(), "/", i)));
       });
     }
   }

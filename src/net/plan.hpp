@@ -67,13 +67,14 @@ struct NodeState {
   /// diffs to the diff of the value.
   std::vector<Blob*> bottom_blobs, top_blobs;
   std::vector<Shape> prepared_for;  // if follows_values: the bottoms' shapes at the last prepare
-  Layer::Prepared prepared;         // of the layer, while the program is kept
+  std::unique_ptr<Kernel> kernel;   // of the option
 };
 
 /// Noise on a parameter of a layer, for that layer alone.
 struct ParameterNoise {
   Parameter* parameter = nullptr;
   std::unique_ptr<Layer> layer = {};              // of type Noise
+  std::unique_ptr<Kernel> kernel = {};            // of that layer
   Blob exact = {}, noisy = {};                    // its bottom and top, of the parameter's shape
   std::unique_ptr<ParameterStorage> values = {};  // the noisy ones
 };
@@ -244,14 +245,18 @@ decltype(auto) in_node(const Node& node, const Body& body) {
   }
 }
 
+/// The layer runs on the CPU although the context has another device.
+inline bool falls_back_to_cpu(const Plan& plan, const Node& node) {
+  return plan.context->on_gpu() && node.option.engine == nullptr;
+}
+
 /// "layer 'conf_rows' (Reshape)".
 inline std::string named(const Node& node) {
-  return concat("layer '", node.layer->name(), "' (", node.layer->type(), ")");
+  return text("layer '", node.layer->name(), "' (", node.layer->type(), ")");
 }
 /// "layer 'conf_rows' (line 3)"; without the line where it is not known.
 inline std::string named(const std::string& layer, const Position& position) {
-  return concat("layer '", layer, "'",
-                position.line > 0 ? concat(" (line ", position.line, ")") : "");
+  return text("layer '", layer, "'", position.line > 0 ? text(" (line ", position.line, ")") : "");
 }
 
 /// filter.cpp: adds level and stages of the net's `state` to the options, warns of stages that no
@@ -293,6 +298,8 @@ void resolve_gradients(Plan& plan);
 bool has_learning_params(const Layer& layer);
 /// fuse.cpp: moves layers into the tails of other layers. Sets tail and fused_into of the nodes.
 void fuse_layers(Plan& plan);
+/// Tells each layer what the net requires of it.
+void require(Plan& plan);
 /// noise.cpp: sets noise of the nodes, by the `param` of their layers.
 void add_noise(Plan& plan);
 /// Bytes of all noisy copies.

@@ -16,7 +16,6 @@ void put_aside(Plan& plan) {
   Program& program = *plan.program;
   for (const NodeId id : program.order) {
     Node& node = plan.node(id);
-    node.prepared = node.layer->suspend();
     program.nodes.push_back(std::exchange<NodeState>(node, {}));
   }
   for (const ValueId id : plan.graph_values()) {
@@ -54,31 +53,33 @@ void take_up(Plan& plan, Program taken) {
     static_cast<NodeState&>(node) = std::move(program.nodes[k]);
     // Shapes are bounds again: what follows values is prepared anew.
     node.prepared_for.clear();
-    node.layer->resume(std::move(node.prepared), node.bottom_blobs, node.top_blobs);
+    node.kernel->enter(node.bottom_blobs, node.top_blobs);
   }
   program.nodes.clear();
 }
 
-void prepare_layers(Plan& plan) {
+void make_kernels(Plan& plan) {
   int computing = 0, on_cpu = 0;
   for (const NodeId id : plan.program->order) {
     Node& node = plan.node(id);
     node.bottom_blobs = plan.blobs(node.reads);
     node.top_blobs = plan.blobs(node.makes);
     if (node.is_conversion) {
-      node.option = node.layer->options({}, node.bottom_blobs, node.top_blobs).front();
+      node.option = options_of(*node.layer, node.bottom_blobs, node.top_blobs).front();
     }
-    in_node(node, [&] { node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs); });
+    in_node(node, [&] {
+      node.kernel = make_kernel(*node.layer, node.option, node.bottom_blobs, node.top_blobs);
+    });
     for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
     // Data sources always run on the host.
     if (node.is_conversion || node.bottoms.empty()) continue;
     ++computing;
-    if (!node.layer->falls_back_to_cpu()) continue;
+    if (!falls_back_to_cpu(plan, node)) continue;
     ++on_cpu;
-    plan.note(concat(named(node), " runs on the CPU"), Severity::warning);
+    plan.note(text(named(node), " runs on the CPU"), Severity::warning);
   }
   if (on_cpu != 0) {
-    plan.note(concat(on_cpu, " of ", computing, " layers run on the CPU"), Severity::warning);
+    plan.note(text(on_cpu, " of ", computing, " layers run on the CPU"), Severity::warning);
   }
 }
 
@@ -89,10 +90,8 @@ size_t engine_bytes(const Plan& plan) {
   for (const NodeId id : plan.program->order) {
     held += plan.node(id).layer->kept_bytes();
     for (const ParameterNoise& noise : plan.node(id).noise) held += noise.layer->kept_bytes();
-    if (const Engine* engine = plan.node(id).layer->engine()) {
-      held += engine->extra_bytes();
-      engine->plan_scratch(scratch);
-    }
+    held += plan.node(id).kernel->bytes();
+    plan.node(id).kernel->plan_scratch(scratch);
   }
   return held + scratch.bytes();
 }
@@ -143,7 +142,7 @@ void take_program(Plan& plan) {
     plan.program.emplace();
     plan.program->shapes = std::move(shapes);
     choose_layouts(plan);
-    prepare_layers(plan);
+    make_kernels(plan);
     plan.context->save_tuning();
     plan.program->memory.parameters =
         plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);

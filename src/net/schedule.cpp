@@ -124,7 +124,7 @@ class Scheduler {
 
   void go_back(NodeId id) {
     const Node& node = plan_.node(id);
-    const BackwardReads reads = node.layer->backward_reads();
+    const BackwardReads reads = node.kernel->backward_reads();
     Action action{.kind = Action::Kind::backward,
                   .node = id,
                   .bottoms = node.bottom_blobs,

@@ -30,9 +30,9 @@ void describe_steps(Plan& plan) {
     step.backward = node.needs_backward;
     step.recomputed = again.contains(id);
     // Data sources always run on the host.
-    step.falls_back_to_cpu = layer.falls_back_to_cpu() && !node.reads.empty();
-    step.engine = layer.engine_name();
-    if (layer.engine() != nullptr) step.detail = layer.engine()->detail();
+    step.falls_back_to_cpu = falls_back_to_cpu(plan, node) && !node.reads.empty();
+    step.engine = engine_name(node.option);
+    step.detail = node.kernel->detail();
     step.bottom_format = format_of(node.bottom_blobs);
     step.top_format = format_of(node.top_blobs);
     step.flops = layer.flops(node.bottom_blobs, node.top_blobs);

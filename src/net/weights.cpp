@@ -45,8 +45,8 @@ std::string advice_on_bias(const Layer& layer, size_t given) {
   const std::string settings = settings_with_bias_term(layer.type());
   if (settings.empty() || given + wanted != 3 || given == 0 || wanted == 0) return {};
   const bool has_bias = given == 2;
-  return concat("; set ", settings, " { bias_term: ", has_bias ? "true" : "false", " }, as the ",
-                has_bias ? "file has a bias" : "file has no bias");
+  return text("; set ", settings, " { bias_term: ", has_bias ? "true" : "false", " }, as the ",
+              has_bias ? "file has a bias" : "file has no bias");
 }
 
 const Shape& shape_of(const std::unique_ptr<Parameter>& parameter) { return parameter->shape(); }
@@ -57,11 +57,11 @@ class Loading {
   /// Throws unless the layer can take them.
   Loading(const LayerParameter& from, Layer& layer) : from_(&from), layer_(&layer) {
     const bool fit = std::ranges::equal(from.blobs(), layer.params(), fits, {}, shape_of);
-    if (!fit && adopt()) return;
+    if (!fit && convert_weights()) return;
     const auto& params = layer.params();
     if (static_cast<size_t>(from.blobs_size()) != params.size())
       throw Error("the file has ",
-                  from.blobs_size() == 1 ? "1 parameter" : concat(from.blobs_size(), " parameters"),
+                  from.blobs_size() == 1 ? "1 parameter" : text(from.blobs_size(), " parameters"),
                   " for it, the net has ", params.size(),
                   advice_on_bias(layer, static_cast<size_t>(from.blobs_size())));
     for (size_t i = 0; i < params.size(); ++i) {
@@ -81,7 +81,7 @@ class Loading {
       } else {
         dispatch_float(data.dtype(), [&](auto zero) {
           using T = decltype(zero);
-          std::copy_n(adopted_[i].host<T>(), data.count(), data.writing<T>().data());
+          std::copy_n(adopted_[i].read<T>(), data.count(), data.changing<T>().data());
         });
       }
     }
@@ -89,14 +89,14 @@ class Loading {
 
  private:
   /// Asks the layer whether it knows parameters of this count and these shapes.
-  bool adopt() {
+  bool convert_weights() {
     std::vector<Tensor> published;
     for (const BlobProto& blob : from_->blobs()) {
       const Shape shape = blob_shape(blob);
       if (blob_count(blob) != shape.count()) return false;  // check_blob() says it
       load_values(blob, published.emplace_back(shape, layer_->dtype()));
     }
-    if (!layer_->adopt(published)) return false;
+    if (!layer_->convert_weights(published)) return false;
     if (!std::ranges::equal(published, layer_->params(), {}, &Tensor::shape, shape_of))
       throw Error("adopted published parameters in shapes other than its own");
     adopted_ = std::move(published);
@@ -133,9 +133,9 @@ class Copying {
   void log_differing(const std::string& source) const {
     for (const auto& [first, second] : differing_) {
       plan_.context->log(Severity::warning,
-                         concat(source, ": layers '", first, "' and '", second,
-                                "' share a parameter, but have other values for it; those of '",
-                                second, "' hold, the later in the file"));
+                         text(source, ": layers '", first, "' and '", second,
+                              "' share a parameter, but have other values for it; those of '",
+                              second, "' hold, the later in the file"));
     }
   }
 
@@ -189,11 +189,11 @@ std::set<std::string> load_own_blobs(Plan& plan, const NetParameter& given) {
 
 std::string counts(const LoadReport& report) {
   const auto list = [](const std::vector<std::string>& names) {
-    return names.empty() ? "" : concat(" (", joined(names), ")");
+    return names.empty() ? "" : text(" (", joined(names), ")");
   };
-  return concat(report.loaded.size(), report.loaded.size() == 1 ? " layer" : " layers", " loaded, ",
-                report.missing.size(), " missing", list(report.missing), ", ", report.unused.size(),
-                " unused", list(report.unused));
+  return text(report.loaded.size(), report.loaded.size() == 1 ? " layer" : " layers", " loaded, ",
+              report.missing.size(), " missing", list(report.missing), ", ", report.unused.size(),
+              " unused", list(report.unused));
 }
 
 /// As Net::load_weights(). `source` names the weights in a warning.
@@ -245,12 +245,11 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
   if (report.loaded.empty() && !report.missing.empty()) {
     plan.context->log(
         Severity::warning,
-        concat(
-            source, ": no weights were loaded; the net has layer '", report.missing[0], "', ",
-            report.unused.empty() ? "the file has no layer with weights"
-                                  : concat("the file has layer '", report.unused[0], "'"),
-            "; give the layers of the net the names of the file, or take another file (--strict ",
-            "or NetOptions::strict makes this an error)"));
+        text(source, ": no weights were loaded; the net has layer '", report.missing[0], "', ",
+             report.unused.empty() ? "the file has no layer with weights"
+                                   : text("the file has layer '", report.unused[0], "'"),
+             "; give the layers of the net the names of the file, or take another file (--strict ",
+             "or NetOptions::strict makes this an error)"));
   }
   return report;
 }
@@ -260,7 +259,7 @@ void save_origin(const Plan& plan, Origin& origin) {
   origin.set_program(program_version());
   if (!plan.file.empty()) origin.set_net(plan.file);
   for (const Layer* layer : plan.layers) {
-    const auto* source = dynamic_cast<const DataSource*>(layer);
+    const DataSource* source = layer->data_source();
     if (source == nullptr) continue;
     const std::vector<std::string> names = source->class_names();
     if (names.empty()) continue;
@@ -343,9 +342,9 @@ void log_loaded_twice(const Plan& plan, const LoadReport& report, const std::str
   }
   for (const auto& [earlier, layers] : twice) {
     plan.context->log(Severity::warning,
-                      concat(earlier, " and ", file, " both have weights for ",
-                             layers.size() == 1 ? "layer " : "layers ", joined(layers),
-                             "; those of ", file, " hold, the later one"));
+                      text(earlier, " and ", file, " both have weights for ",
+                           layers.size() == 1 ? "layer " : "layers ", joined(layers), "; those of ",
+                           file, " hold, the later one"));
   }
 }
 
@@ -376,7 +375,7 @@ std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) 
   std::map<std::string, std::string> file_of;  // of the layer's weights
   for (const std::string& file : plan.options.weights) {
     const LoadReport report = load_weights(plan, file, false);
-    plan.context->log(Severity::info, concat(file, ": ", report.str()));
+    plan.context->log(Severity::info, text(file, ": ", report.str()));
     log_loaded_twice(plan, report, file, file_of);
     loaded.insert(report.loaded.begin(), report.loaded.end());
     missing.insert(report.missing.begin(), report.missing.end());
@@ -388,14 +387,14 @@ std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) 
                        {unused.begin(), unused.end()}};
   const std::string files = joined(plan.options.weights);
   if (plan.options.weights.size() > 1) {
-    plan.context->log(Severity::info, concat("together: ", counts(all)));
+    plan.context->log(Severity::info, text("together: ", counts(all)));
   }
   if (plan.options.strict && !(missing.empty() && unused.empty())) {
     throw Error("the weights of ", files, " do not fit the net exactly (strict): ", counts(all));
   }
   if (!files.empty() && !missing.empty()) {
     const std::string lack =
-        concat("no weights for ", missing.size() == 1 ? "layer " : "layers ", joined(missing));
+        text("no weights for ", missing.size() == 1 ? "layer " : "layers ", joined(missing));
     if (plan.options.need_all_weights)
       throw Error(
           files, ": ", lack,
@@ -404,7 +403,7 @@ std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) 
     // A net in phase TEST is not going to learn what is missing.
     if (plan.options.phase == Phase::test && !loaded.empty())
       plan.context->log(Severity::warning,
-                        concat(files, ": ", lack, "; they keep the values of their fillers"));
+                        text(files, ": ", lack, "; they keep the values of their fillers"));
   }
   carried.merge(loaded);
   return carried;

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "core/late_tops.hpp"
 #include "crema/error.hpp"
 #include "crema/layer.hpp"
 #include "proto/layer.pb.h"
@@ -133,8 +132,7 @@ std::vector<std::string> detection_outputs(const Net& net) {
 
 std::vector<std::string> row_outputs(const Net& net) {
   return outputs_of(net, [](const Layer& layer, int t) {
-    const auto* late = dynamic_cast<const LateTops*>(&layer);
-    return layer.top_shapes() == TopShapes::from_values || (late != nullptr && late->is_late(t));
+    return layer.top_shapes() == TopShapes::from_values || layer.is_late(t);
   });
 }
 

@@ -17,7 +17,7 @@ bool is_source(const Net& net, const NetStep& step) {
 /// Adds the key of the record that element `at` of a source's top came from, where it is known.
 void add_record(const Net& net, const NetStep& step, const Shape& shape, int64_t at, Error& error) {
   const Layer* layer = net.layers()[static_cast<size_t>(step.layer)];
-  const auto* source = dynamic_cast<const DataSource*>(layer);
+  const DataSource* source = layer->data_source();
   if (source == nullptr || shape.rank() == 0) return;
   try {
     error.in_record(source->record_key(at / shape.count(1)));
@@ -42,7 +42,7 @@ void check_tops(Net& net, size_t i, const std::string& what) {
 }  // namespace
 
 void throw_not_finite(Net& net, int iteration, double loss) {
-  const std::string what = concat("the loss is ", loss, " at iteration ", iteration, ": ");
+  const std::string what = text("the loss is ", loss, " at iteration ", iteration, ": ");
   for (const auto& segment : net.params().segments()) {
     const Tensor& values = segment.parameter->data;
     const int64_t at = first_not_finite(values);
@@ -61,7 +61,7 @@ void throw_not_finite(Net& net, int iteration, double loss) {
 }
 
 void throw_not_finite_gradient(Net& net, int iteration) {
-  const std::string what = concat("the update is not finite at iteration ", iteration, ": ");
+  const std::string what = text("the update is not finite at iteration ", iteration, ": ");
   // Some kernels' ReLU makes 0 of a NaN in the batch, so that it never reaches the loss. Parameters
   // and what they gave are no longer those of this iteration.
   for (size_t i = 0; i < net.steps().size(); ++i) {

@@ -19,9 +19,9 @@ void warn_of_detection_settings(const SolverParameter& param,
         std::pair{param.has_show_per_class_result(), "show_per_class_result"}}) {
     if (given)
       context.log(Severity::warning,
-                  concat("the solver's ", field,
-                         " has no effect: no test net has a DetectionEvaluate layer whose top is "
-                         "an output"));
+                  text("the solver's ", field,
+                       " has no effect: no test net has a DetectionEvaluate layer whose top is "
+                       "an output"));
   }
 }
 

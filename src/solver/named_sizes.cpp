@@ -29,7 +29,7 @@ std::string name_in(const std::string& key) {
 /// the name of a file.
 bool is_id(const std::string& name) {
   const auto id = parse_number<int64_t>(name);
-  return id && concat(*id) == name;
+  return id && text(*id) == name;
 }
 
 /// The id of an image in the form of MS COCO, whose file names end with 12 digits; none in other
@@ -46,8 +46,7 @@ std::optional<int64_t> coco_id(const std::string& image) {
 const Layer* reader_of(const Net& net) {
   const Layer* found = nullptr;
   for (const Layer* layer : net.layers()) {
-    if (layer->type() != "AnnotatedData" || dynamic_cast<const DataSource*>(layer) == nullptr)
-      continue;
+    if (layer->type() != "AnnotatedData" || layer->data_source() == nullptr) continue;
     if (found != nullptr) return nullptr;
     found = layer;
   }
@@ -64,17 +63,17 @@ void check(const std::string& file, int64_t images, const Layer& reader) {
   }
   constexpr const char* kAdvice =
       "; give the file that crema convert-annotations --name_size_file writes with the database";
-  const auto& source = dynamic_cast<const DataSource&>(reader);
+  const auto& source = *reader.data_source();
   const DataParameter& data = reader.param().data_param();
   const auto listed = static_cast<int64_t>(lines.size());
   const int64_t count = images == 0 ? listed : images;
   if (count > listed) return;  // the layer says so
   if (images == 0 ? count != source.records() : count > source.records())
-    throw Error("name_size_file '", file, "' is of another set: ",
-                images == 0 ? concat("it lists ", listed)
-                            : concat("the set has ", images, " (num_test_image)"),
-                " images, and layer '", reader.name(), "' reads ", source.records(), " of '",
-                data.source(), "'", kAdvice);
+    throw Error(
+        "name_size_file '", file, "' is of another set: ",
+        images == 0 ? text("it lists ", listed) : text("the set has ", images, " (num_test_image)"),
+        " images, and layer '", reader.name(), "' reads ", source.records(), " of '", data.source(),
+        "'", kAdvice);
   if (data.shuffle() || data.rand_skip() > 0)
     throw Error("name_size_file '", file, "' lists images in their order, and layer '",
                 reader.name(), "' reads '", data.source(), "' in another one; remove ",

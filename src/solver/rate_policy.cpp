@@ -213,8 +213,7 @@ double RatePolicy::rate(int iteration) const {
     const double value = policy_rate(iteration);
     if (!(value >= 0 && std::isfinite(value)))
       throw Error("lr_policy '", name_, "' gives the rate ", value, " at iteration ", iteration,
-                  "; correct gamma ", gamma_,
-                  kind_ == Kind::inv ? concat(" or power ", power_) : "");
+                  "; correct gamma ", gamma_, kind_ == Kind::inv ? text(" or power ", power_) : "");
     return std::max(min_, value);
   }
   const double part = static_cast<double>(iteration) / warmup_;

@@ -37,14 +37,14 @@ std::string locate(const std::string& file, const std::string& solver_file) {
 /// one is that of a file that is being written.
 size_t longest_prefix_name() {
   const std::string end =
-      unfinished_path(concat("_iter_", std::numeric_limits<int>::max(), "_ema.caffemodel.h5"));
+      unfinished_path(text("_iter_", std::numeric_limits<int>::max(), "_ema.caffemodel.h5"));
   return NAME_MAX - end.size();
 }
 
 /// Such as "12 MB", "0.03 MB".
 std::string megabytes(size_t bytes) {
   const auto exact = static_cast<double>(bytes) / 1e6;
-  return concat(exact >= 10 ? std::floor(exact) : std::round(exact * 100) / 100, " MB");
+  return text(exact >= 10 ? std::floor(exact) : std::round(exact * 100) / 100, " MB");
 }
 
 NetOptions net_options(const SolverOptions& options, Phase phase, const NetState* state) {
@@ -108,7 +108,7 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
         net_options(options, Phase::test, param.test_state_size() ? &param.test_state(i) : nullptr);
     const int file = i - param.test_net_param_size();
     if (i < param.test_net_param_size()) {
-      nets.tests.push_back({"", &param.test_net_param(i), concat("test_net_param[", i, "]"), net});
+      nets.tests.push_back({"", &param.test_net_param(i), text("test_net_param[", i, "]"), net});
     } else if (file < param.test_net_size()) {
       nets.tests.push_back(from_file(param.test_net(file), net));
     } else {
@@ -118,7 +118,7 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
     if (param.test_iter(i) <= 0)
       throw Error("test_iter ", param.test_iter(i),
                   " tests nothing; give the number of batches of a test")
-          .at(source.position(concat("test_iter[", i, "]")));
+          .at(source.position(text("test_iter[", i, "]")));
     nets.test_iterations.push_back(param.test_iter(i));
   }
   if (total != 0 && param.test_interval() <= 0)
@@ -148,7 +148,7 @@ void check_finite(const SolverParameter& param, const google::protobuf::FieldDes
   };
   if (!field.is_repeated()) return check(reflection->GetFloat(param, &field), name);
   for (int i = 0; i < reflection->FieldSize(param, &field); ++i) {
-    check(reflection->GetRepeatedFloat(param, &field, i), concat(name, "[", i, "]"));
+    check(reflection->GetRepeatedFloat(param, &field, i), text(name, "[", i, "]"));
   }
 }
 
@@ -184,15 +184,15 @@ bool has_effect(int field_number) {
 void note_unread(bool given, bool read, const char* field, const char* what,
                  std::vector<std::string>& notes) {
   if (given && !read)
-    notes.push_back(concat("the solver's ", field, " has no effect without ", what));
+    notes.push_back(text("the solver's ", field, " has no effect without ", what));
 }
 
 /// Notes of settings that belong to a policy of the rate, of momentum or of decay, or to a warm-up.
 void note_policies(const SolverParameter& param, std::vector<std::string>& notes) {
   const auto of_policy = [&](bool given, const char* field, const std::set<std::string>& policies) {
     if (given && policies.count(param.lr_policy()) == 0)
-      notes.push_back(concat("the solver's ", field, " has no effect with lr_policy '",
-                             param.lr_policy(), "'; it belongs to ", joined(policies)));
+      notes.push_back(text("the solver's ", field, " has no effect with lr_policy '",
+                           param.lr_policy(), "'; it belongs to ", joined(policies)));
   };
   of_policy(param.has_gamma(), "gamma", {"step", "exp", "inv", "multistep", "sigmoid", "plateau"});
   of_policy(param.has_power(), "power", {"inv", "poly"});
@@ -268,9 +268,9 @@ void note_tests_and_average(const SolverParameter& param, std::vector<std::strin
   if (averages) of_tests(param.has_ema_test(), "ema_test");
   note_unread(param.has_ema_warmup(), averages, "ema_warmup", "ema_decay", notes);
   if (averages && param.ema_warmup() > 0 && param.ema_warmup() <= 1) {
-    notes.push_back(concat("the solver's ema_warmup ", param.ema_warmup(),
-                           " has no effect, since (1 + t) / (ema_warmup + t) is not below 1; give "
-                           "a greater one, such as 10"));
+    notes.push_back(text("the solver's ema_warmup ", param.ema_warmup(),
+                         " has no effect, since (1 + t) / (ema_warmup + t) is not below 1; give "
+                         "a greater one, such as 10"));
   }
 }
 
@@ -342,7 +342,7 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
   for (const auto* field : fields) {
     if (!is_of_fork(field->number()) || has_effect(field->number())) continue;
     notes.push_back(
-        concat("the solver's setting '", field->name(), "' belongs to a fork and has no effect"));
+        text("the solver's setting '", field->name(), "' belongs to a fork and has no effect"));
   }
   return notes;
 }
@@ -395,13 +395,13 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
     throw Error(
         "snapshots cannot be written: ",
         reason && reason != std::errc::no_such_file_or_directory
-            ? concat(reason.message(), ", so the folder '", folder.string(), "' is out of reach")
-            : concat("there is no folder '", folder.string(), "'"),
+            ? text(reason.message(), ", so the folder '", folder.string(), "' is out of reach")
+            : text("there is no folder '", folder.string(), "'"),
         path_advice(prefix,
-                    concat("make it, or change snapshot_prefix",
-                           *folder.begin() == "models"
-                               ? ", or train a copy of the model (crema models NAME --copy FOLDER)"
-                               : "")));
+                    text("make it, or change snapshot_prefix",
+                         *folder.begin() == "models"
+                             ? ", or train a copy of the model (crema models NAME --copy FOLDER)"
+                             : "")));
   check_new_path(prefix);
   if (access(folder.c_str(), W_OK) != 0)
     throw Error("snapshots cannot be written: no right to write in '", folder.string(),
@@ -435,9 +435,9 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
     count = std::min(count, kept + 1 + (best ? 1 : 0));
   }
   if (unknown || bytes == 0 || space.available / bytes >= count) return "";
-  return concat("'", folder.string(), "' has ", megabytes(space.available), " free, and the run's ",
-                best ? "up to " : "", count, " snapshots take ", megabytes(count * bytes),
-                "; free space there, or keep fewer with snapshot_keep");
+  return text("'", folder.string(), "' has ", megabytes(space.available), " free, and the run's ",
+              best ? "up to " : "", count, " snapshots take ", megabytes(count * bytes),
+              "; free space there, or keep fewer with snapshot_keep");
 }
 
 }  // namespace crema

@@ -28,24 +28,33 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string name_in_run(int test, const Layer& layer) {
-  return test < 0 ? layer.name() : concat("test", test, "/", layer.name());
+  return test < 0 ? layer.name() : text("test", test, "/", layer.name());
 }
 
 /// Calls body(name, the layer as an Interface) for the layers of the run that have it.
-template <class Interface, class Body>
+/// body(name in the run, layer) for the layers of all nets.
+template <class Body>
 void for_layers(const TrainingState& run, const Body& body) {
   for (int test = -1; test < static_cast<int>(run.tests.size()); ++test) {
     Net& net = test < 0 ? *run.train : *run.tests[static_cast<size_t>(test)];
     for (Layer* layer : net.layers()) {
-      if (auto* of = dynamic_cast<Interface*>(layer)) body(name_in_run(test, *layer), *of);
+      body(name_in_run(test, *layer), *layer);
     }
   }
 }
 
 template <class Body>
 void for_carrying_layers(const TrainingState& run, const Body& body) {
-  for_layers<CarriesState>(run, [&](const std::string& name, CarriesState& layer) {
-    if (layer.carries()) body(name, layer);
+  for_layers(run, [&](const std::string& name, Layer& layer) {
+    CarriesState* const state = layer.carries_state();
+    if (state != nullptr && state->carries()) body(name, *state);
+  });
+}
+
+template <class Body>
+void for_sources(const TrainingState& run, const Body& body) {
+  for_layers(run, [&](const std::string& name, Layer& layer) {
+    if (DataSource* const source = layer.data_source()) body(name, *source);
   });
 }
 
@@ -60,10 +69,10 @@ void restart_others(const TrainingState& run, const RecordCursors& cursors) {
   });
   if (!carrying.empty()) {
     run.train->context().log(Severity::warning,
-                             concat("the state does not hold what '", joined(carrying, "', '"),
-                                    "' carry from batch to batch; they start from zeros"));
+                             text("the state does not hold what '", joined(carrying, "', '"),
+                                  "' carry from batch to batch; they start from zeros"));
   }
-  for_layers<DataSource>(run, [&](const std::string& name, DataSource& source) {
+  for_sources(run, [&](const std::string& name, DataSource& source) {
     if (cursors.of.count(name) != 0) return;
     source.restart();
     names.push_back(name);
@@ -71,9 +80,9 @@ void restart_others(const TrainingState& run, const RecordCursors& cursors) {
   if (names.empty()) return;
   run.train->context().log(
       Severity::warning,
-      concat("the state does not say how far the data of '", joined(names, "', '"),
-             "' were read; they start from the beginning, so that the run sees other batches than "
-             "without a break"));
+      text("the state does not say how far the data of '", joined(names, "', '"),
+           "' were read; they start from the beginning, so that the run sees other batches than "
+           "without a break"));
 }
 
 /// Gives the files of a snapshot their names, the state's last. If that fails, those that have
@@ -155,7 +164,7 @@ void require_readable(const std::string& path) {
 std::string types_of(size_t blobs, size_t parameters) {
   if (parameters == 0 || blobs % parameters != 0) return "";
   const std::vector<std::string> types = UpdateRule::names(static_cast<int>(blobs / parameters));
-  return types.empty() ? "" : concat(", or to a solver of type ", joined(types, ", "));
+  return types.empty() ? "" : text(", or to a solver of type ", joined(types, ", "));
 }
 
 /// Error if the state, of the run's type, is of a run with amsgrad and this run is not, or the
@@ -180,18 +189,17 @@ void check_amsgrad(size_t blobs, size_t parameters, const TrainingState& run) {
 /// them: the position belongs to an order of other records.
 void restart_changed(const SolverState& state, const TrainingState& run, RecordCursors& cursors) {
   for (const auto& cursor : state.data_cursor()) {
-    for_layers<DataSource>(run, [&](const std::string& name, DataSource& source) {
+    for_sources(run, [&](const std::string& name, DataSource& source) {
       const auto now = static_cast<uint64_t>(source.records());
       if (name != cursor.layer() || cursor.records() == 0 || now == 0 || now == cursor.records())
         return;
       source.restart();
       cursors.of.erase(name);
       run.train->context().log(
-          Severity::warning,
-          concat("the data of '", name, "' changed: it has ", now, " records, and had ",
-                 cursor.records(),
-                 " in the run of the snapshot; it starts from the beginning. Give "
-                 "the source of that run to continue as without a break"));
+          Severity::warning, text("the data of '", name, "' changed: it has ", now,
+                                  " records, and had ", cursor.records(),
+                                  " in the run of the snapshot; it starts from the beginning. Give "
+                                  "the source of that run to continue as without a break"));
     });
   }
 }
@@ -200,7 +208,7 @@ void restart_changed(const SolverState& state, const TrainingState& run, RecordC
 
 RecordCursors data_cursors(const TrainingState& run) {
   RecordCursors cursors;
-  for_layers<DataSource>(run, [&](const std::string& name, const DataSource& source) {
+  for_sources(run, [&](const std::string& name, const DataSource& source) {
     cursors.of[name] = source.cursor();
     cursors.records[name] = source.records();
   });
@@ -211,7 +219,7 @@ RecordCursors data_cursors(const TrainingState& run) {
 }
 
 void set_data_cursors(const TrainingState& run, const RecordCursors& cursors) {
-  for_layers<DataSource>(run, [&](const std::string& name, DataSource& source) {
+  for_sources(run, [&](const std::string& name, DataSource& source) {
     const auto found = cursors.of.find(name);
     if (found != cursors.of.end()) source.set_cursor(found->second);
   });
@@ -222,7 +230,7 @@ void set_data_cursors(const TrainingState& run, const RecordCursors& cursors) {
 }
 
 std::string snapshot_stem(const std::string& prefix, int iteration) {
-  return concat(prefix, "_iter_", iteration);
+  return text(prefix, "_iter_", iteration);
 }
 
 size_t saved_bytes(const Net& net, bool with_diffs) {
@@ -398,13 +406,13 @@ SavedSnapshot newest_whole_snapshot(const std::string& prefix, bool average, Con
     if (damage.empty()) {
       if (newest.empty() && path != written_last)
         context.log(Severity::warning,
-                    concat("'", path, "' has the most iterations, but '", written_last,
-                           "' was written after it: by another run, unless the files are copies; "
-                           "--snapshot ",
-                           written_last, " continues from that one"));
+                    text("'", path, "' has the most iterations, but '", written_last,
+                         "' was written after it: by another run, unless the files are copies; "
+                         "--snapshot ",
+                         written_last, " continues from that one"));
       return found;
     }
-    context.log(Severity::warning, concat("the snapshot '", path, "' is passed over: ", damage));
+    context.log(Severity::warning, text("the snapshot '", path, "' is passed over: ", damage));
     if (newest.empty()) {
       newest = path;
       damage_of_newest = damage;
@@ -473,13 +481,13 @@ void check_classes(const SolverState& state, const TrainingState& run) {
   const auto& were = state.origin().class_name();
   if (were.empty()) return;
   bool first = true;  // save_origin() names the classes of the first layer that has any
-  for_layers<DataSource>(run, [&](const std::string& layer, const DataSource& source) {
+  for_sources(run, [&](const std::string& layer, const DataSource& source) {
     const std::vector<std::string> are = source.class_names();
     if (are.empty() || !first) return;
     first = false;
     const auto name = [](const auto& names, size_t label) {
       const bool known = label < static_cast<size_t>(names.size());
-      return known ? concat("'", *(names.begin() + static_cast<std::ptrdiff_t>(label)), "'")
+      return known ? text("'", *(names.begin() + static_cast<std::ptrdiff_t>(label)), "'")
                    : std::string("no class");
     };
     for (size_t label = 0; label < std::max(are.size(), static_cast<size_t>(were.size()));
@@ -501,8 +509,8 @@ void check_state(const SolverState& state, const TrainingState& run) {
                 "\", or start from the weights alone with --weights");
   check_classes(state, run);
   const auto& segments = run.train->params().segments();
-  const std::string nets = state.has_net() ? concat(" (its net is '", state.net(), "', this one '",
-                                                    run.train->name(), "')")
+  const std::string nets = state.has_net() ? text(" (its net is '", state.net(), "', this one '",
+                                                  run.train->name(), "')")
                                            : "";
   const size_t expected = segments.size() * run.history->size();
   const auto given = static_cast<size_t>(state.history_size());

@@ -67,10 +67,9 @@ void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) {
     throw Error("snapshot_best '", best_output_, "' has ", values,
                 " values; name an output of one value");
   is_least_ = is_least(net.loss_weight(best_output_));
-  net.context().log(
-      Severity::info,
-      concat("the snapshot with the ", is_least_ ? "least" : "greatest", " '", best_output_,
-             "' of test net ", best_net_, " is the best; snapshot_best_is sets which one"));
+  net.context().log(Severity::info, text("the snapshot with the ", is_least_ ? "least" : "greatest",
+                                         " '", best_output_, "' of test net ", best_net_,
+                                         " is the best; snapshot_best_is sets which one"));
 }
 
 bool SnapshotKeeper::is_least(float loss_weight) const {
@@ -126,8 +125,8 @@ bool SnapshotKeeper::remove(int iteration, Context& context) const {
     fs::remove(path, failed);
     if (failed) {
       all = false;
-      context.log(Severity::warning, concat("cannot remove the old snapshot '", path.string(),
-                                            "': ", failed.message()));
+      context.log(Severity::warning,
+                  text("cannot remove the old snapshot '", path.string(), "': ", failed.message()));
     }
   }
   return all;
@@ -166,15 +165,15 @@ bool SnapshotKeeper::load(const SolverState& state, const std::string& path, Con
       best_value_ = state.best_value();
     } else {
       context.log(Severity::info,
-                  concat("the best snapshot of the state is that with the ",
-                         state.best_is_least() ? "least" : "greatest", " '", state.best_output(),
-                         "' of test net ", state.best_net(),
-                         "; this run compares another value, and begins anew with it"));
+                  text("the best snapshot of the state is that with the ",
+                       state.best_is_least() ? "least" : "greatest", " '", state.best_output(),
+                       "' of test net ", state.best_net(),
+                       "; this run compares another value, and begins anew with it"));
     }
   }
   std::error_code failed;
   const std::string own =
-      concat(snapshot_stem(prefix_, state.iter()), ".solverstate", hdf5_ ? ".h5" : "");
+      text(snapshot_stem(prefix_, state.iter()), ".solverstate", hdf5_ ? ".h5" : "");
   if (!fs::equivalent(path, own, failed)) return false;
   written_.assign(state.kept_snapshot().begin(), state.kept_snapshot().end());
   averaged_.insert(state.kept_average().begin(), state.kept_average().end());

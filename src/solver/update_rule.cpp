@@ -92,7 +92,7 @@ void check_rule(const SolverParameter& param, const RuleKind& kind, const Update
   if (!kind.reads_momentum && param.momentum() != 0)
     refuse("momentum", param.momentum(), " cannot be used with this type; remove it");
   if (!kind.reads_momentum && param.momentum_policy() != "fixed")
-    refuse("momentum_policy", concat("'", param.momentum_policy(), "'"),
+    refuse("momentum_policy", text("'", param.momentum_policy(), "'"),
            " cannot be used with this type, which has no momentum; remove it");
   const auto fraction = [&](const char* field, double value) {
     if (!(value >= 0 && value < 1)) refuse(field, value, " must lie in [0, 1)");
@@ -169,13 +169,13 @@ UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
     using T = decltype(zero);
     for (const ParameterArena::Segment& segment : arena.segments()) {
       if (!learns(*segment.parameter)) continue;
-      arrays.gradients = segment.parameter->diff.device<T>(backend) - segment.offset;
+      arrays.gradients = segment.parameter->diff.read<T>(&backend) - segment.offset;
       if (history == nullptr) continue;
-      arrays.parameters = segment.parameter->data.device_mut<T>(backend) - segment.offset;
+      arrays.parameters = segment.parameter->data.change<T>(&backend) - segment.offset;
     }
     if (history == nullptr) return;
-    for (Tensor& values : *history) arrays.histories.push_back(values.device_mut<T>(backend));
-    if (average != nullptr) arrays.average = average->device_mut<T>(backend);
+    for (Tensor& values : *history) arrays.histories.push_back(values.change<T>(&backend));
+    if (average != nullptr) arrays.average = average->change<T>(&backend);
   });
   return arrays;
 }
@@ -189,7 +189,7 @@ std::vector<std::string> UpdateRule::names(int histories) {
   std::vector<std::string> names;
   for (const RuleKind& kind : kRules) {
     if (kind.histories == histories)
-      names.push_back(concat(kind.name, kind.amsgrad ? " with amsgrad: true" : ""));
+      names.push_back(text(kind.name, kind.amsgrad ? " with amsgrad: true" : ""));
   }
   return names;
 }
@@ -203,7 +203,7 @@ std::vector<std::string> UpdateRule::notes(const SolverParameter& param) const {
   const RuleKind& kind = kRules[kind_];
   const auto without_effect = [&](bool given, bool read, const char* field) {
     if (given && !read)
-      notes.push_back(concat("the solver's ", field, " has no effect with type '", kind.name, "'"));
+      notes.push_back(text("the solver's ", field, " has no effect with type '", kind.name, "'"));
   };
   without_effect(param.has_momentum2(), kind.reads_momentum2, "momentum2");
   without_effect(param.has_rms_decay(), kind.reads_rms_decay, "rms_decay");
@@ -213,9 +213,8 @@ std::vector<std::string> UpdateRule::notes(const SolverParameter& param) const {
   const bool has_own = kind.local_rate != LocalRate::none;
   const auto of_local_rate = [&](bool given, bool read, const char* field, const char* switched) {
     if (given && !read)
-      notes.push_back(
-          concat("the solver's ", field, " has no effect with",
-                 has_own ? concat(" type '", kind.name, "'") : concat("out ", switched)));
+      notes.push_back(text("the solver's ", field, " has no effect with",
+                           has_own ? text(" type '", kind.name, "'") : text("out ", switched)));
   };
   of_local_rate(param.has_larc_eta(), is_larc || kind.local_rate == LocalRate::scale, "larc_eta",
                 "larc: true");
@@ -225,8 +224,8 @@ std::vector<std::string> UpdateRule::notes(const SolverParameter& param) const {
   if (is_larc && param.local_lr_auto())
     notes.emplace_back("the solver's local_lr_auto has no effect beside larc: true; keep one");
   if (kind.histories >= 2 && settings_.momentum == 0 && param.momentum_policy() == "fixed")
-    notes.push_back(concat("solver type '", kind.name, "' without momentum averages nothing; add ",
-                           kind.reads_momentum2 ? "momentum: 0.9" : "momentum: 0.95"));
+    notes.push_back(text("solver type '", kind.name, "' without momentum averages nothing; add ",
+                         kind.reads_momentum2 ? "momentum: 0.9" : "momentum: 0.95"));
   return notes;
 }
 
@@ -282,10 +281,9 @@ UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
   if (changed) {
     const size_t bytes = runs_.size() * sizeof(UpdateRun);
     device_runs_.reshape(Shape{static_cast<int64_t>(bytes)});
-    std::memcpy(device_runs_.host_overwrite<uint8_t>(), runs_.data(), bytes);
+    std::memcpy(device_runs_.overwrite<uint8_t>(), runs_.data(), bytes);
   }
-  result.runs =
-      reinterpret_cast<const UpdateRun*>(device_runs_.device<uint8_t>(context_.backend()));
+  result.runs = reinterpret_cast<const UpdateRun*>(device_runs_.read<uint8_t>(&context_.backend()));
   return result;
 }
 
@@ -298,7 +296,7 @@ double UpdateRule::gradient_norm(ParameterArena& arena) {
   const ThreadScope threads(context_.threads());
   dispatch_float(arena.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* g = arena.diff().host<T>();
+    const T* g = arena.diff().read<T>();
     // A sum a chunk, so that the result does not depend on the number of threads.
     squares_.resize(static_cast<size_t>(runs.chunks));
     parallel_for(runs.chunks, kUpdateGrain, [&](int64_t begin, int64_t end) {

@@ -17,12 +17,13 @@ Tensor& WeightAverage::values() {
   return values_;
 }
 
-Side WeightAverage::side() {
+ComputeDevice WeightAverage::device() {
   Context& context = net_.context();
-  const Side side = context.on_gpu() ? Side(context.backend()) : Side();
-  // All of it has to be on this side before a part of it is overwritten there.
-  side.read_bytes(values_);
-  return side;
+  const ComputeDevice device =
+      context.on_gpu() ? ComputeDevice(context.backend()) : ComputeDevice();
+  // All of it has to be on this device before a part of it is overwritten there.
+  device.read_bytes(values_);
+  return device;
 }
 
 void WeightAverage::follow() {
@@ -34,7 +35,7 @@ void WeightAverage::follow() {
     if (begins) {
       const ThreadScope threads(net_.context().threads());
       Tensor part = part_of(values_, segments[i]);
-      copy(side(), parameter.data, part);
+      copy(device(), parameter.data, part);
     }
     averaged_[i] = learns(parameter);
   }
@@ -71,32 +72,32 @@ void WeightAverage::show(bool average) {
   if (average == in_net_) return;
   if (average) follow();
   const ThreadScope threads(net_.context().threads());
-  const Side side = this->side();
+  const ComputeDevice device = this->device();
   // Memory is taken before the first swap: none of them fails for lack of it.
   int64_t most = 0;
   for (const auto& segment : net_.params().segments()) most = std::max(most, segment.count);
   Tensor scratch(Shape{most}, values_.dtype());
-  side.overwrite_bytes(scratch);
+  device.overwrite_bytes(scratch);
   size_t done = 0;
   try {
-    for (; done < averaged_.size(); ++done) swap(side, done, scratch);
+    for (; done < averaged_.size(); ++done) swap(device, done, scratch);
   } catch (...) {
     // The net holds one of the two, not some of each.
-    while (done > 0) swap(side, --done, scratch);
+    while (done > 0) swap(device, --done, scratch);
     throw;
   }
   in_net_ = average;
 }
 
-void WeightAverage::swap(const Side& side, size_t number, const Tensor& scratch) {
+void WeightAverage::swap(const ComputeDevice& device, size_t number, const Tensor& scratch) {
   if (!averaged_[number]) return;
   const ParameterArena::Segment& segment = net_.params().segments()[number];
   Tensor& in_net = segment.parameter->data;
   Tensor other = part_of(values_, segment), kept(in_net.shape(), in_net.dtype());
   kept.bind(scratch.memory(), scratch.offset());
-  copy(side, in_net, kept);
-  copy(side, other, in_net);
-  copy(side, kept, other);
+  copy(device, in_net, kept);
+  copy(device, other, in_net);
+  copy(device, kept, other);
 }
 
 WeightAverage::InNet::InNet(WeightAverage* of, bool average) : of_(of) {
@@ -111,9 +112,9 @@ WeightAverage::InNet::~InNet() {
     of_->show(before_);
   } catch (const std::exception& error) {
     of_->net_.context().log(Severity::error,
-                            concat("the weights are not put back after a use of their average; "
-                                   "continue from a snapshot: ",
-                                   error.what()));
+                            text("the weights are not put back after a use of their average; "
+                                 "continue from a snapshot: ",
+                                 error.what()));
   }
 }
 

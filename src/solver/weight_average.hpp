@@ -49,13 +49,13 @@ class WeightAverage {
 
  private:
   /// Where the values are.
-  Side side();
+  ComputeDevice device();
   /// Starts the parts of parameters that began to learn.
   void follow();
   /// After an Error the net holds what it held before.
   void show(bool average);
   /// Swaps a parameter with its part, if it has an average. `scratch` is of its size or larger.
-  void swap(const Side& side, size_t number, const Tensor& scratch);
+  void swap(const ComputeDevice& device, size_t number, const Tensor& scratch);
 
   Net& net_;
   Tensor values_;

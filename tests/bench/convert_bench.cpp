@@ -23,7 +23,7 @@ void convert_format(benchmark::State& state) {
   state.SetBytesProcessed(
       static_cast<int64_t>(state.iterations() * (source.bytes() + target.bytes())));
   state.SetLabel(
-      concat(shape.str(), " f32 ", to_string(from), " -> ", to_string(dtype), " ", to_string(to)));
+      text(shape.str(), " f32 ", to_string(from), " -> ", to_string(dtype), " ", to_string(to)));
 }
 
 void conversions(benchmark::internal::Benchmark* benchmark) {

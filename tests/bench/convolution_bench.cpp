@@ -65,7 +65,7 @@ std::vector<Problem> vgg_a() {
                                {256, 28, 512}, {512, 28, 512}, {512, 14, 512}};
   for (const auto& [channels, extent, outputs] : shapes) {
     problems.push_back(
-        {concat("vgg_a/conv", problems.size() + 1), 8, channels, extent, outputs, 3, 1, 1});
+        {text("vgg_a/conv", problems.size() + 1), 8, channels, extent, outputs, 3, 1, 1});
   }
   return problems;
 }
@@ -87,8 +87,8 @@ std::vector<Problem> googlenet() {
       {"5b", 7, 832, 384, 192, 384, 48, 128, 128}};
   for (const Inception& m : modules) {
     const auto add = [&](const char* part, int64_t in, int64_t out, int64_t kernel) {
-      problems.push_back({concat("googlenet/", m.name, "_", part), kBatch, in, m.extent, out,
-                          kernel, 1, kernel / 2});
+      problems.push_back({text("googlenet/", m.name, "_", part), kBatch, in, m.extent, out, kernel,
+                          1, kernel / 2});
     };
     add("1x1", m.channels, m.one, 1);
     add("3x3_reduce", m.channels, m.reduce3, 1);
@@ -110,7 +110,7 @@ std::vector<Problem> resnet50() {
     const auto add = [&](const char* part, int64_t in, int64_t size, int64_t outputs,
                          int64_t kernel, int64_t step) {
       problems.push_back(
-          {concat("resnet50/", stage, part), kBatch, in, size, outputs, kernel, step, kernel / 2});
+          {text("resnet50/", stage, part), kBatch, in, size, outputs, kernel, step, kernel / 2});
     };
     add("a_branch1", channels, extent, wide, 1, stride);
     add("a_2a", channels, extent, narrow, 1, stride);
@@ -128,7 +128,7 @@ std::vector<Problem> mobilenet_v2() {
   const int64_t shapes[][3] = {{32, 112, 1}, {96, 112, 2}, {144, 56, 1}, {144, 56, 2}, {192, 28, 1},
                                {192, 28, 2}, {384, 14, 1}, {576, 14, 1}, {576, 14, 2}, {960, 7, 1}};
   for (const auto& [channels, extent, stride] : shapes) {
-    problems.push_back({concat("mobilenet_v2/", channels, "x", extent, "s", stride), 16, channels,
+    problems.push_back({text("mobilenet_v2/", channels, "x", extent, "s", stride), 16, channels,
                         extent, channels, 3, stride, 1, channels});
   }
   return problems;
@@ -145,8 +145,8 @@ std::vector<Problem> resnext50() {
   const int64_t shapes[][3] = {{128, 56, 1}, {256, 56, 2},  {256, 28, 1}, {512, 28, 2},
                                {512, 14, 1}, {1024, 14, 2}, {1024, 7, 1}};
   for (const auto& [channels, extent, stride] : shapes) {
-    problems.push_back({concat("resnext50/", channels, "x", extent, "s", stride), 8, channels,
-                        extent, channels, 3, stride, 1, 32});
+    problems.push_back({text("resnext50/", channels, "x", extent, "s", stride), 8, channels, extent,
+                        channels, 3, stride, 1, 32});
   }
   return problems;
 }
@@ -223,7 +223,7 @@ class Bench {
                     std::string(to_string(pass)).c_str(),
                     std::string(to_string(problem.source_format)).c_str(),
                     std::string(to_string(problem.target_format)).c_str(),
-                    concat(library->name(), " ", made).c_str(), seconds * 1e3,
+                    text(library->name(), " ", made).c_str(), seconds * 1e3,
                     2e-9 * problem.multiply_adds() / seconds);
         std::fflush(stdout);
       }
@@ -248,13 +248,13 @@ class Bench {
       Tensor& y = ys[static_cast<size_t>(run) % ys.size()];
       const double start = seconds_now(arguments_.threads);
       if (pass == ConvolutionPass::forward) {
-        primitive.forward(x.host<float>(), {weights.host<float>()}, bias.host<float>(),
-                          y.host_mut<float>());
+        primitive.forward(x.read<float>(), {weights.read<float>()}, bias.read<float>(),
+                          y.change<float>());
       } else if (pass == ConvolutionPass::backward_data) {
-        primitive.backward_data(y.host<float>(), {weights.host<float>()}, x.host_mut<float>());
+        primitive.backward_data(y.read<float>(), {weights.read<float>()}, x.change<float>());
       } else {
-        primitive.backward_weights(x.host<float>(), y.host<float>(), false,
-                                   gradient.host_mut<float>(), false, bias.host_mut<float>());
+        primitive.backward_weights(x.read<float>(), y.read<float>(), false,
+                                   gradient.change<float>(), false, bias.change<float>());
       }
       best = std::min(best, seconds_now(arguments_.threads) - start);
     }

@@ -35,7 +35,7 @@ class Databases {
 
   static std::string get(int count, int channels, int side) {
     static Databases databases;
-    const auto path = databases.folder_ / concat(count, "_", channels, "_", side);
+    const auto path = databases.folder_ / text(count, "_", channels, "_", side);
     if (!std::filesystem::exists(path)) write(path.string(), count, channels, side);
     return path.string();
   }
@@ -53,7 +53,7 @@ class Databases {
       std::string& pixels = *datum.mutable_data();
       pixels.resize(static_cast<size_t>(channels * side * side));
       for (char& pixel : pixels) pixel = static_cast<char>(random.next_u32());
-      writer.put(concat(10'000'000 + i), datum.SerializeAsString());
+      writer.put(text(10'000'000 + i), datum.SerializeAsString());
     }
     writer.finish();
   }
@@ -64,7 +64,7 @@ class Databases {
 void read_records(benchmark::State& state) {
   const bool shuffle = state.range(0) != 0;
   const auto source = open_database({.path = Databases::get(20000, 1, 28)});
-  const auto reader = source->reader(shuffle ? Access::random : Access::forward);
+  const auto reader = source->reader(shuffle ? ReadOrder::random : ReadOrder::forward);
   Sampler sampler({.count = source->count(), .shuffle = shuffle});
   for (auto _ : state) benchmark::DoNotOptimize(reader->read(sampler.next().record));
   state.SetItemsProcessed(state.iterations());
@@ -106,7 +106,7 @@ void data_layer(benchmark::State& state, const std::string& settings, int count,
   Blob* const tops[] = {&data, &label};
   layer.setup({}, tops);
   layer.reshape({}, tops);
-  for (auto _ : state) layer.forward({}, tops);
+  for (auto _ : state) layer.forward_cpu({}, tops);
   state.SetItemsProcessed(state.iterations() * layer.records_per_batch());
   state.counters["waited_s"] = layer.take_wait_seconds();
 }
@@ -149,8 +149,8 @@ struct Photos {
       Datum datum;
       datum.set_encoded(true);
       datum.set_data(files.back());
-      records.emplace_back(concat(10'000'000 + i), datum.SerializeAsString());
-      members.emplace_back(concat("photos/", i, ".jpg"), files.back());
+      records.emplace_back(text(10'000'000 + i), datum.SerializeAsString());
+      members.emplace_back(text("photos/", i, ".jpg"), files.back());
     }
     test::write_database((folder / "lmdb").string(), records);
     if (test::kBuiltWithLevelDb)
@@ -222,7 +222,7 @@ void jpeg_layer(benchmark::State& state, const std::string& settings, DataParame
     const std::clock_t middle = std::clock();
     layer.restart();  // nothing is read ahead
     const double begin = seconds();
-    for (int i = 0; i < static_cast<int>(images) / 32; ++i) layer.forward({}, tops);
+    for (int i = 0; i < static_cast<int>(images) / 32; ++i) layer.forward_cpu({}, tops);
     whole.push_back(images / (seconds() - begin));
     layer.restart();
     cpu_ratios.push_back(static_cast<double>(middle - start) /

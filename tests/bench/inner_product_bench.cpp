@@ -19,7 +19,7 @@
 #include "core/simd.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
-#include "kit/matrix_products.hpp"
+#include "layer_support/matrix_products.hpp"
 
 namespace crema {
 namespace {
@@ -42,7 +42,7 @@ double now(int threads) {
 Tensor random_tensor(const Shape& shape, uint64_t stream) {
   Tensor tensor(shape);
   Random random(7, stream);
-  float* const values = tensor.host_overwrite<float>();
+  float* const values = tensor.overwrite<float>();
   for (int64_t i = 0; i < tensor.count(); ++i) values[i] = 2 * random.uniform() - 1;
   return tensor;
 }
@@ -58,9 +58,9 @@ void measure(const Sizes& s, int threads, int runs) {
   const Tensor weights = random_tensor({o, i}, 1), bottom = random_tensor({n, i}, 2);
   const Tensor top_diff = random_tensor({n, o}, 3);
   Tensor top({n, o}), bottom_diff({n, i}), gradient({o, i});
-  const float *w = weights.host<float>(), *x = bottom.host<float>(), *dy = top_diff.host<float>();
-  float *y = top.host_mut<float>(), *dx = bottom_diff.host_mut<float>();
-  float* dw = gradient.host_mut<float>();
+  const float *w = weights.read<float>(), *x = bottom.read<float>(), *dy = top_diff.read<float>();
+  float *y = top.change<float>(), *dx = bottom_diff.change<float>();
+  float* dw = gradient.change<float>();
   ThinProduct product(n, o, i, threads);
   const MatrixProducts<float, HostGemm<float>> library{{}, {n, o, i}};
 
@@ -75,7 +75,7 @@ void measure(const Sizes& s, int threads, int runs) {
       {"backward weights", [&] { library.outer(dy, x, 0, dw); },
        [&] { product.outer(dy, x, 0, dw); }}};
   const double flops = 2.0 * static_cast<double>(n * o * i);
-  const std::string problem = concat(n, 'x', o, 'x', i);
+  const std::string problem = text(n, 'x', o, 'x', i);
   for (const Pass& pass : passes) {
     std::vector<double> by_library, by_native;
     for (int run = -1; run < runs; ++run) {  // the first one warms up

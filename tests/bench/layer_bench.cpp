@@ -70,11 +70,9 @@ std::vector<Problem> problems() {
   auto add_case = [&](const std::string& name, const std::string& layer,
                       const std::vector<Input>& bottoms, const std::vector<std::string>& tail = {},
                       int tops = 1) {
-    all.push_back({concat(name, " ", bottoms[0].shape.str()),
-                   {.layer = concat("layer { ", layer, " }"),
-                    .bottoms = bottoms,
-                    .tops = tops,
-                    .tail = tail}});
+    all.push_back(
+        {text(name, " ", bottoms[0].shape.str()),
+         {.layer = text("layer { ", layer, " }"), .bottoms = bottoms, .tops = tops, .tail = tail}});
   };
   auto add = [&](const std::string& name, const std::string& layer, const Shape& shape,
                  size_t bottoms = 1, const std::vector<std::string>& tail = {}) {
@@ -90,7 +88,7 @@ std::vector<Problem> problems() {
   const std::string plane = "norm_region: WITHIN_CHANNEL";
   add("LRN", "type: 'LRN' lrn_param { alpha: 0.5 }", {16, 64, 56, 56});
   add("LRN beta 0.6", "type: 'LRN' lrn_param { alpha: 0.5 beta: 0.6 }", {16, 64, 56, 56});
-  add("LRN within", concat("type: 'LRN' lrn_param { alpha: 0.5 ", plane, " }"), {16, 64, 28, 28});
+  add("LRN within", text("type: 'LRN' lrn_param { alpha: 0.5 ", plane, " }"), {16, 64, 28, 28});
   for (const Shape& shape : {Shape{64, 1000}, Shape{64, 10}, Shape{4, 21, 64, 64}}) {
     add("Softmax", "type: 'Softmax'", shape);
     std::vector<int64_t> positions = shape.dims();
@@ -104,10 +102,10 @@ std::vector<Problem> problems() {
   const Input priors = ssd300_priors();
   const int64_t boxes = priors.shape[2] / 4;
   const auto add_multibox = [&](const std::string& settings, int64_t each) {
-    add_case(concat("MultiBoxLoss ", each, " ", settings),
-             concat("type: 'MultiBoxLoss' multibox_loss_param { num_classes: 21 code_type: "
-                    "CENTER_SIZE ",
-                    settings, " }"),
+    add_case(text("MultiBoxLoss ", each, " ", settings),
+             text("type: 'MultiBoxLoss' multibox_loss_param { num_classes: 21 code_type: "
+                  "CENTER_SIZE ",
+                  settings, " }"),
              {uniform({8, 4 * boxes}, -1, 1), uniform({8, 21 * boxes}, -3, 3), priors,
               true_boxes(8, each)});
   };
@@ -122,17 +120,16 @@ std::vector<Problem> problems() {
            {uniform({1, 18, 38, 63}, 0, 1), uniform({1, 36, 38, 63}, -0.5, 0.5),
             given({1, 3}, {600, 1000, 1})});
   for (const char* norm_of_loss : {"L1", "L2"}) {
-    add_case(concat("HingeLoss ", norm_of_loss),
-             concat("type: 'HingeLoss' hinge_loss_param { norm: ", norm_of_loss, " }"),
+    add_case(text("HingeLoss ", norm_of_loss),
+             text("type: 'HingeLoss' hinge_loss_param { norm: ", norm_of_loss, " }"),
              {uniform({64, 1000}, -2, 2), labels({64}, 1000)});
   }
   add_case("ContrastiveLoss", "type: 'ContrastiveLoss'",
            {uniform({64, 1000}), uniform({64, 1000}), labels({64}, 2)});
   const std::string xavier = "weight_filler { type: 'xavier' }";
   for (const char* outputs : {"1000", "100"}) {
-    add(concat("InnerProduct ", outputs),
-        concat("type: 'InnerProduct' inner_product_param { num_output: ", outputs, " ", xavier,
-               " }"),
+    add(text("InnerProduct ", outputs),
+        text("type: 'InnerProduct' inner_product_param { num_output: ", outputs, " ", xavier, " }"),
         {64, 512}, 1, {relu});
   }
   add("PReLU", "type: 'PReLU'", {8, 64, 112, 112});
@@ -141,11 +138,11 @@ std::vector<Problem> problems() {
   add("Pooling AVE", "type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 }",
       {4, 64, 56, 56});
   for (const char* method : {"MAX", "AVE"}) {
-    add(concat("Pooling of volumes ", method),
-        concat("type: 'Pooling' pooling_param { pool: ", method, " kernel_size: 2 stride: 2 }"),
+    add(text("Pooling of volumes ", method),
+        text("type: 'Pooling' pooling_param { pool: ", method, " kernel_size: 2 stride: 2 }"),
         {1, 64, 16, 56, 56});
-    add(concat("SPP ", method),
-        concat("type: 'SPP' spp_param { pyramid_height: 3 pool: ", method, " }"), {8, 256, 13, 13});
+    add(text("SPP ", method),
+        text("type: 'SPP' spp_param { pyramid_height: 3 pool: ", method, " }"), {8, 256, 13, 13});
   }
   add("Pooling with a mask",
       "type: 'Pooling' top: 'y' top: 'mask' pooling_param { kernel_size: 2 stride: 2 }",
@@ -159,15 +156,15 @@ std::vector<Problem> problems() {
        {"AbsVal", "BNLL", "Bias", "Clip", "ELU", "Exp", "Log", "Power", "ReLU", "Sigmoid", "Swish",
         "TanH", "Threshold", "Flatten", "Silence", "Split"}) {
     const bool clips = type == "Clip";
-    add(type, concat("type: '", type, "'", clips ? " clip_param { min: -1 max: 1 }" : ""),
+    add(type, text("type: '", type, "'", clips ? " clip_param { min: -1 max: 1 }" : ""),
         {8, 256, 28, 28});
   }
   add("ArgMax", "type: 'ArgMax'", {64, 1000});
   add("ArgMax top 5", "type: 'ArgMax' argmax_param { top_k: 5 }", {64, 1000});
   add("ArgMax axis 1", "type: 'ArgMax' argmax_param { axis: 1 }", {4, 21, 64, 64});
   for (const char* top_k : {"1", "5"}) {
-    add_case(concat("Accuracy top ", top_k),
-             concat("type: 'Accuracy' accuracy_param { top_k: ", top_k, " }"),
+    add_case(text("Accuracy top ", top_k),
+             text("type: 'Accuracy' accuracy_param { top_k: ", top_k, " }"),
              {uniform({64, 1000}), labels({64}, 1000)});
   }
   add_case("Accuracy of positions", "type: 'Accuracy'",
@@ -185,13 +182,13 @@ std::vector<Problem> problems() {
   add("Reduction SUMSQ", "type: 'Reduction' reduction_param { axis: 1 operation: SUMSQ }",
       {64, 4096});
   add_case("Embed",
-           concat("type: 'Embed' embed_param { input_dim: 1000 num_output: 512 ", xavier, " }"),
+           text("type: 'Embed' embed_param { input_dim: 1000 num_output: 512 ", xavier, " }"),
            {labels({32, 20}, 1000)});
   add_case("LSTMUnit", "type: 'LSTMUnit'",
            {uniform({1, 64, 512}), uniform({1, 64, 2048}), labels({1, 64}, 2)}, {}, 2);
   for (const char* causal : {"false", "true"}) {
-    add(concat("Attention causal ", causal),
-        concat("type: 'Attention' attention_param { num_heads: 8 causal: ", causal, " }"),
+    add(text("Attention causal ", causal),
+        text("type: 'Attention' attention_param { num_heads: 8 causal: ", causal, " }"),
         {1, 1024, 512}, 3);
   }
   for (const Shape& shape : {Shape{8, 32, 64, 64}, Shape{64, 1, 60, 60}}) {
@@ -203,24 +200,22 @@ std::vector<Problem> problems() {
            {uniform({1, 3, 1024, 1024}), uniform({1, 6})});
   for (const Shape& shape : {Shape{4, 64, 56, 56}, Shape{4, 512, 14, 14}}) {
     add_case("DeformableConvolution",
-             concat("type: 'DeformableConvolution' deformable_convolution_param { num_output: ",
-                    shape[1], " kernel_size: 3 pad: 1 ", xavier, " }"),
+             text("type: 'DeformableConvolution' deformable_convolution_param { num_output: ",
+                  shape[1], " kernel_size: 3 pad: 1 ", xavier, " }"),
              {uniform(shape), uniform({shape[0], 18, shape[2], shape[3]}, -2, 2)});
   }
   for (const Shape& shape : {Shape{8, 16, 63, 63}, Shape{64, 20, 12, 12}}) {
     add("LocallyConnected",
-        concat("type: 'LocallyConnected' local_param { num_output: 16 kernel_size: 5 ", xavier,
-               " }"),
+        text("type: 'LocallyConnected' local_param { num_output: 16 kernel_size: 5 ", xavier, " }"),
         shape);
   }
   add("Dropout", "type: 'Dropout'", {64, 4096});
   add("Dropout", "type: 'Dropout'", {8, 256, 28, 28});
   for (const std::string operation : {"SUM", "PROD", "MAX"}) {
-    const std::string layer =
-        concat("type: 'Eltwise' eltwise_param { operation: ", operation, " }");
-    add(concat("Eltwise ", operation), layer, {8, 256, 28, 28}, 2,
+    const std::string layer = text("type: 'Eltwise' eltwise_param { operation: ", operation, " }");
+    add(text("Eltwise ", operation), layer, {8, 256, 28, 28}, 2,
         operation == "SUM" ? std::vector{relu} : std::vector<std::string>());
-    add(concat("Eltwise ", operation, " of 3"), layer, {8, 64, 14, 14}, 3);
+    add(text("Eltwise ", operation, " of 3"), layer, {8, 64, 14, 14}, 3);
   }
   return all;
 }
@@ -267,7 +262,7 @@ void measure(const Problem& problem, int runs, bool elapsed) {
       propagate.push_back(run.layer().can_propagate(static_cast<size_t>(i)));
     }
     for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
-    const double forward = usual_ms(runs, elapsed, [&] { run.layer().forward(bottoms, tops); });
+    const double forward = usual_ms(runs, elapsed, [&] { run.kernel().forward(bottoms, tops); });
     size_t blobs = 0, params = 0;
     for (const auto* all : {&bottoms, &tops}) {
       for (const Blob* blob : *all) blobs += blob->data.bytes();
@@ -275,22 +270,21 @@ void measure(const Problem& problem, int runs, bool elapsed) {
     for (const auto& parameter : run.layer().params()) params += parameter->data.bytes();
     const double moved = move_ms(blobs + params, runs, elapsed);
     size_t read = params;
-    const BackwardReads reads = run.layer().backward_reads();
+    const BackwardReads reads = run.kernel().backward_reads();
     for (size_t i = 0; i < bottoms.size(); ++i) {
       if (reads.bottom_data[i]) read += bottoms[i]->data.bytes();
     }
     for (size_t i = 0; i < tops.size(); ++i) {
       if (reads.top_data[i]) read += tops[i]->data.bytes();
     }
-    std::printf("%-28s %-10s %-14s %9.3f %6.2f", problem.name.c_str(),
-                std::string(run.layer().engine_name()).c_str(),
-                std::string(to_string(run.bottom_blob(0).data.format())).c_str(), forward,
-                forward / moved);
+    std::printf(
+        "%-28s %-10s %-14s %9.3f %6.2f", problem.name.c_str(), std::string(run.engine()).c_str(),
+        std::string(to_string(run.bottom_blob(0).data.format())).c_str(), forward, forward / moved);
     if (std::ranges::find(propagate, true) != propagate.end()) {
       run.backward();  // from now on, what backward does not read is NaN
       const double backward = usual_ms(runs, elapsed, [&] {
         run.clear_gradients();
-        run.layer().backward(tops, propagate, bottoms);
+        run.kernel().backward(tops, propagate, bottoms);
       });
       std::printf(" %9.3f %6.2f", backward,
                   backward / move_ms(blobs + params + read, runs, elapsed));

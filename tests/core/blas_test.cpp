@@ -38,9 +38,9 @@ struct Problem {
 /// Runs `multiply` and compares with sums of products in double.
 template <class T, class Multiply>
 void check(const Problem& p, const Multiply& multiply) {
-  SCOPED_TRACE(concat("m ", p.m, " n ", p.n, " k ", p.k, p.transpose_a ? " A'" : " A",
-                      p.transpose_b ? " B'" : " B", " gap ", p.gap, " alpha ", p.alpha, " beta ",
-                      p.beta));
+  SCOPED_TRACE(text("m ", p.m, " n ", p.n, " k ", p.k, p.transpose_a ? " A'" : " A",
+                    p.transpose_b ? " B'" : " B", " gap ", p.gap, " alpha ", p.alpha, " beta ",
+                    p.beta));
   const int64_t lda = p.columns_a() + p.gap, ldb = p.columns_b() + p.gap, ldc = p.n + p.gap;
   const auto a = numbers<T>(p.rows_a() * lda, 1);
   const auto b = numbers<T>(p.rows_b() * ldb, 2);

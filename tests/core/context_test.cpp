@@ -94,7 +94,7 @@ TEST(Context, KeepsItsOptions) {
 TEST(Context, LogsToItsLogger) {
   std::vector<std::string> messages;
   const Context context({.logger = [&](Severity severity, const std::string& message) {
-    messages.push_back(concat(static_cast<int>(severity), ' ', message));
+    messages.push_back(text(static_cast<int>(severity), ' ', message));
   }});
   context.log(Severity::warning, "slow data");
   EXPECT_EQ(messages, std::vector<std::string>{"2 slow data"});

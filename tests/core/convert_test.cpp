@@ -50,7 +50,7 @@ Tensor filled(const Shape& shape, DType dtype, Format format) {
   const int64_t channels = shape[1], places = shape.count(2);
   dispatch_any(dtype, [&](auto zero) {
     using T = decltype(zero);
-    T* data = tensor.host_mut<T>();
+    T* data = tensor.change<T>();
     for (int64_t i = 0; i < tensor.count(); ++i) {
       data[position(format, channels, places, i / places / channels, i / places % channels,
                     i % places)] = element<T>(value_of(i));
@@ -71,11 +71,11 @@ void expect_filled(const Tensor& tensor) {
 
 /// Makes a target full of ones first: padding has to be zeroed, not found zero.
 void check_conversion(const Shape& shape, DType from_type, Format from, DType to_type, Format to) {
-  SCOPED_TRACE(concat(shape.str(), ": ", to_string(from_type), ' ', to_string(from), " to ",
-                      to_string(to_type), ' ', to_string(to)));
+  SCOPED_TRACE(text(shape.str(), ": ", to_string(from_type), ' ', to_string(from), " to ",
+                    to_string(to_type), ' ', to_string(to)));
   Tensor target(shape, to_type, to);
   dispatch_any(to_type, [&](auto zero) {
-    auto* bytes = reinterpret_cast<uint8_t*>(target.host_mut<decltype(zero)>());
+    auto* bytes = reinterpret_cast<uint8_t*>(target.change<decltype(zero)>());
     std::fill_n(bytes, target.bytes(), uint8_t{0xff});
   });
   target.copy_from(filled(shape, from_type, from));
@@ -120,7 +120,7 @@ std::vector<Shape> odd_shapes() {
 }
 
 INSTANTIATE_TEST_SUITE_P(OddShapes, Conversion, testing::ValuesIn(odd_shapes()),
-                         [](const auto& shape) { return concat("s", shape.param.str()); });
+                         [](const auto& shape) { return text("s", shape.param.str()); });
 
 TEST(Conversions, BetweenAllTypesInAllFormats) {
   const Shape shape{2, 17, 9, 8};
@@ -136,7 +136,7 @@ TEST(Conversions, BetweenAllTypesInAllFormats) {
 TEST(Conversions, RankBelowThreeConvertsTypes) {
   for (const Shape& shape : {Shape{}, Shape{3}, Shape{5, 7}}) {
     Tensor tensor(shape);
-    float* data = tensor.host_mut<float>();
+    float* data = tensor.change<float>();
     for (int64_t i = 0; i < tensor.count(); ++i) data[i] = static_cast<float>(i) + 0.5f;
     const Tensor wide = tensor.to(DType::f64, Format::contiguous);
     for (int64_t i = 0; i < tensor.count(); ++i) EXPECT_EQ(wide.at(i), data[i]);
@@ -157,11 +157,11 @@ TEST(Conversions, AreTheSameOnAnyNumberOfThreads) {
 
 TEST(Conversions, ThereAndBackIsTheSameForFloats) {
   Tensor tensor(Shape{2, 19, 6, 6});
-  float* data = tensor.host_mut<float>();
+  float* data = tensor.change<float>();
   for (int64_t i = 0; i < tensor.count(); ++i) data[i] = 1.0f / static_cast<float>(i + 1);
   for (const Format format : kFormats) {
     const Tensor back = tensor.to(DType::f64, format).to(DType::f32, Format::contiguous);
-    for (int64_t i = 0; i < tensor.count(); ++i) ASSERT_EQ(back.host<float>()[i], data[i]);
+    for (int64_t i = 0; i < tensor.count(); ++i) ASSERT_EQ(back.read<float>()[i], data[i]);
   }
 }
 
@@ -169,15 +169,15 @@ TEST(Conversions, VectorsRoundAsScalarsDo) {
   std::vector<float> values;
   for (uint32_t i = 0; i < 70000; ++i) values.push_back(std::bit_cast<float>(i * 61357u));
   Tensor tensor(Shape{static_cast<int64_t>(values.size())});
-  std::copy(values.begin(), values.end(), tensor.host_overwrite<float>());
+  std::copy(values.begin(), values.end(), tensor.overwrite<float>());
   const Tensor brain = tensor.to(DType::bf16, Format::contiguous);
   const Tensor half = tensor.to(DType::f16, Format::contiguous);
   const Tensor wide = half.to(DType::f32, Format::contiguous);
   for (size_t i = 0; i < values.size(); ++i) {
-    ASSERT_EQ(brain.host<bfloat16>()[i].bits, bfloat16(values[i]).bits) << values[i];
-    ASSERT_EQ(half.host<float16>()[i].bits, float16(values[i]).bits) << values[i];
-    ASSERT_EQ(std::bit_cast<uint32_t>(wide.host<float>()[i]),
-              std::bit_cast<uint32_t>(static_cast<float>(half.host<float16>()[i])));
+    ASSERT_EQ(brain.read<bfloat16>()[i].bits, bfloat16(values[i]).bits) << values[i];
+    ASSERT_EQ(half.read<float16>()[i].bits, float16(values[i]).bits) << values[i];
+    ASSERT_EQ(std::bit_cast<uint32_t>(wide.read<float>()[i]),
+              std::bit_cast<uint32_t>(static_cast<float>(half.read<float16>()[i])));
   }
 }
 
@@ -193,15 +193,15 @@ TEST(DeviceConversion, GivesWhatTheHostGives) {
   for (const Shape& shape : {Shape{2, 19, 3, 5}, Shape{3, 16, 7}, Shape{1, 1, 4, 4},
                              Shape{2, 32, 1, 1}, Shape{4, 5}, Shape{6}}) {
     Tensor values(shape, DType::f64);
-    double* const value = values.host_overwrite<double>();
+    double* const value = values.overwrite<double>();
     for (int64_t i = 0; i < values.count(); ++i) value[i] = odd_value(i);
     for (const Format from_format : kFormats) {
       for (const Format to_format : kFormats) {
         if (shape.rank() < 3 && (from_format != kFormats[0] || to_format != kFormats[0])) continue;
         for (const DType from_type : kFloats) {
           for (const DType to_type : kFloats) {
-            SCOPED_TRACE(concat(shape.str(), " ", to_string(Layout{from_type, from_format}), " to ",
-                                to_string(Layout{to_type, to_format})));
+            SCOPED_TRACE(text(shape.str(), " ", to_string(Layout{from_type, from_format}), " to ",
+                              to_string(Layout{to_type, to_format})));
             const Tensor source = values.to(from_type, from_format);
             const Tensor expected = source.to(to_type, to_format);
             dispatch_any_float(from_type, [&](auto from_zero) {
@@ -210,10 +210,10 @@ TEST(DeviceConversion, GivesWhatTheHostGives) {
                 using To = decltype(to_zero);
                 const ElementOrder from(shape, from_format), to(shape, to_format);
                 std::vector<To> got(static_cast<size_t>(expected.storage()), To(3));
-                const ConvertElement<To, From> body{to, from, to.same_as(from), source.host<From>(),
+                const ConvertElement<To, From> body{to, from, to.same_as(from), source.read<From>(),
                                                     got.data()};
                 for (int64_t i = 0; i < expected.storage(); ++i) body(i);
-                EXPECT_EQ(std::memcmp(got.data(), expected.host<To>(), expected.bytes()), 0);
+                EXPECT_EQ(std::memcmp(got.data(), expected.read<To>(), expected.bytes()), 0);
               });
             });
           }
@@ -225,7 +225,7 @@ TEST(DeviceConversion, GivesWhatTheHostGives) {
 
 TEST(Fill, SetsOrAddsOnEitherSide) {
   FakeDevice device;
-  for (const Side side : {Side(), Side(device)}) {
+  for (const ComputeDevice side : {ComputeDevice(), ComputeDevice(device)}) {
     for (const DType dtype : {DType::f32, DType::f64}) {
       Tensor filled(Shape{2, 19, 3, 5}, dtype);
       fill(side, filled, 0.75, false);

@@ -23,16 +23,16 @@ TEST(CudaDevices, OneThatIsNotThereIsAnError) {
 
 Tensor counting(int64_t count) {
   Tensor tensor(Shape{count});
-  float* values = tensor.host_overwrite<float>();
+  float* values = tensor.overwrite<float>();
   std::iota(values, values + count, 1.0F);
   return tensor;
 }
 
 TEST_F(Cuda, MemoryGoesThereAndBack) {
   Tensor source = counting(100003), target(Shape{100003});
-  const float* there = source.device<float>(backend());
+  const float* there = source.read<float>(&backend());
   const void* const terms[] = {there, there};
-  backend().add(DType::f32, 100003, terms, target.device_mut<float>(backend()));
+  backend().add(DType::f32, 100003, terms, target.change<float>(&backend()));
   backend().synchronize();
   EXPECT_EQ(target.at(0), 2);
   EXPECT_EQ(target.at(100002), 200006);
@@ -41,10 +41,10 @@ TEST_F(Cuda, MemoryGoesThereAndBack) {
 
 TEST_F(Cuda, NewMemoryIsZeroAndCanBeClearedAgain) {
   Tensor tensor(Shape{1000});
-  tensor.device_mut<float>(backend());
+  tensor.change<float>(&backend());
   EXPECT_EQ(tensor.at(999), 0);
   tensor = counting(1000);
-  backend().fill_zero(tensor.device_mut<float>(backend()), 500 * sizeof(float));
+  backend().fill_zero(tensor.change<float>(&backend()), 500 * sizeof(float));
   EXPECT_EQ(tensor.at(499), 0);
   EXPECT_EQ(tensor.at(500), 501);
 }
@@ -59,8 +59,8 @@ TEST_F(Cuda, TooMuchMemoryIsAnErrorThatSaysHowMuchThereIs) {
 TEST_F(Cuda, TwoContextsLiveSideBySide) {
   Context other({.device = {DeviceType::cuda, 0}});
   Tensor mine = counting(10);
-  mine.device<float>(backend());
-  expect_error([&] { mine.device<float>(other.backend()); }, {"in use on another device"});
+  mine.read<float>(&backend());
+  expect_error([&] { mine.read<float>(&other.backend()); }, {"in use on another device"});
 }
 
 }  // namespace

@@ -8,30 +8,29 @@ std::vector<EngineCase> cases() {
   const Input images = uniform({2, 6, 7, 9});
   const std::string relu = layer_of("ReLU");
   const auto conv_of = [&](const char* type, const std::string& settings) {
-    return layer_of(type, concat("convolution_param { weight_filler { type: 'gaussian' std: 0.3 } "
-                                 "bias_filler { type: 'gaussian' std: 0.3 } ",
-                                 settings, " }"));
+    return layer_of(type, text("convolution_param { weight_filler { type: 'gaussian' std: 0.3 } "
+                               "bias_filler { type: 'gaussian' std: 0.3 } ",
+                               settings, " }"));
   };
   const auto conv = [&](const std::string& settings) { return conv_of("Convolution", settings); };
   const auto deconv = [&](const std::string& settings) {
     return conv_of("Deconvolution", settings);
   };
   const auto pool = [&](const std::string& settings) {
-    return layer_of("Pooling", concat("pooling_param { ", settings, " }"));
+    return layer_of("Pooling", text("pooling_param { ", settings, " }"));
   };
   const auto deformable = [&](const std::string& settings) {
-    return layer_of(
-        "DeformableConvolution",
-        concat("deformable_convolution_param { weight_filler { type: 'gaussian' std: 0.3 "
-               "} bias_filler { type: 'gaussian' std: 0.3 } ",
-               settings, " }"));
+    return layer_of("DeformableConvolution",
+                    text("deformable_convolution_param { weight_filler { type: 'gaussian' std: 0.3 "
+                         "} bias_filler { type: 'gaussian' std: 0.3 } ",
+                         settings, " }"));
   };
   const auto mean_field = [&](const char* iterations) {
     return layer_of(
         "MultiStageMeanfield",
-        concat("multi_stage_meanfield_param { theta_alpha: 3 theta_beta: 40 theta_gamma: 1.5 "
-               "spatial_filter_weight: 3 bilateral_filter_weight: 5 num_iterations: ",
-               iterations, " }"));
+        text("multi_stage_meanfield_param { theta_alpha: 3 theta_beta: 40 theta_gamma: 1.5 "
+             "spatial_filter_weight: 3 bilateral_filter_weight: 5 num_iterations: ",
+             iterations, " }"));
   };
   return {
       {"softmax", "cuda", {.layer = layer_of("Softmax"), .bottoms = {uniform({5, 100}, -5, 5)}}},

@@ -15,8 +15,8 @@ TEST_P(CudaEngine, AgreesWithTheReference) {
   if (!why.empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
   const EngineCase& c = GetParam();
   const std::vector<std::string> ran = check_engines(c.layer, c.tolerance, {}, DeviceType::cuda);
-  EXPECT_THAT(ran, Contains(concat(c.engine, " contiguous")));
-  EXPECT_THAT(ran, Contains(concat(c.engine, " contiguous f64")));
+  EXPECT_THAT(ran, Contains(text(c.engine, " contiguous")));
+  EXPECT_THAT(ran, Contains(text(c.engine, " contiguous f64")));
 }
 
 TEST_F(Cuda, LabelsAreCheckedAsOnTheCpu) {
@@ -108,7 +108,7 @@ TEST_F(Cuda, AccuracyCountsAsTheCpuDoes) {
   LayerRun cpu(c), gpu(c, {.engine = "cuda", .device = DeviceType::cuda});
   cpu.forward();
   gpu.forward();
-  for (int i = 0; i < 2; ++i) expect_close(gpu.top(i), cpu.top(i), {1e-6, 1e-6}, concat("top ", i));
+  for (int i = 0; i < 2; ++i) expect_close(gpu.top(i), cpu.top(i), {1e-6, 1e-6}, text("top ", i));
 }
 
 TEST_F(Cuda, CudnnRunsWhatItChose) {
@@ -118,7 +118,7 @@ TEST_F(Cuda, CudnnRunsWhatItChose) {
   LayerRun run(c, {.engine = "cudnn", .device = DeviceType::cuda});
   ASSERT_EQ(run.option().choice.size(), 3U) << "forward and both parts of backward";
   for (const std::string& choice : run.option().choice) {
-    EXPECT_THAT(run.layer().engine()->detail(), HasSubstr(choice));
+    EXPECT_THAT(run.kernel().detail(), HasSubstr(choice));
   }
 }
 

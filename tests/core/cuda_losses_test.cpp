@@ -13,7 +13,7 @@ std::vector<EngineCase> cases() {
                                             1, 2, 0, 0.12, 0.1, 0.42, 0.4, 0});
   const auto multibox = [&](const std::string& more) {
     return LayerCase{.layer = layer_of("MultiBoxLoss",
-                                       concat("multibox_loss_param { num_classes: 3 ", more, " }")),
+                                       text("multibox_loss_param { num_classes: 3 ", more, " }")),
                      .bottoms = {uniform({2, 8}), uniform({2, 6}), priors, truths}};
   };
   return {

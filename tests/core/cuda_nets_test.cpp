@@ -46,9 +46,9 @@ struct Training {
 
 Training train(DeviceType device, DType dtype, const std::string& settings) {
   SolverParameter param;
-  parse_text_proto(concat("base_lr: 0.01 lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.001 "
-                          "max_iter: 10 snapshot_after_train: false ",
-                          settings, " net_param { ", kNet, " }"),
+  parse_text_proto(text("base_lr: 0.01 lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.001 "
+                        "max_iter: 10 snapshot_after_train: false ",
+                        settings, " net_param { ", kNet, " }"),
                    "solver.prototxt", param);
   Context context({.device = {device, 0}});
   Solver solver(param, context, {.dtype = dtype});
@@ -64,7 +64,7 @@ Training train(DeviceType device, DType dtype, const std::string& settings) {
 
 TEST_F(Cuda, TrainsAsTheCpuDoes) {
   const auto compare = [](DType dtype, const std::string& settings, const Tolerance& tolerance) {
-    SCOPED_TRACE(concat(to_string(dtype), " ", settings));
+    SCOPED_TRACE(text(to_string(dtype), " ", settings));
     const Training cpu = train(DeviceType::cpu, dtype, settings);
     const Training gpu = train(DeviceType::cuda, dtype, settings);
     expect_close(gpu.losses, cpu.losses, tolerance, "losses");

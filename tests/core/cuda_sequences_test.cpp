@@ -7,9 +7,9 @@ namespace {
 std::vector<EngineCase> cases() {
   const auto recurrent = [&](const char* type, const std::string& more) {
     return layer_of(type,
-                    concat("recurrent_param { num_output: 37 weight_filler { type: 'gaussian' std: "
-                           "0.3 } bias_filler { type: 'gaussian' } ",
-                           more, " }"));
+                    text("recurrent_param { num_output: 37 weight_filler { type: 'gaussian' std: "
+                         "0.3 } bias_filler { type: 'gaussian' } ",
+                         more, " }"));
   };
   const std::vector<double> begins = {0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1};
   const Input queries = uniform({2, 70, 8}), keys = uniform({2, 45, 8}),
@@ -22,9 +22,9 @@ std::vector<EngineCase> cases() {
   for (size_t at = 0; at < 120; ++at) ends[at] = at >= 3 && at < 45 + 30 * (at % 3) ? 1 : 0;
   const Input begins_of_parts = given({40, 3}, parts), ends_of_sequences = given({40, 3}, ends);
   const auto chain = [&](const char* type, const std::string& more) {
-    return layer_of(type, concat("crf_loss_param { transition_filler { type: 'gaussian' std: 2 } "
-                                 "boundary_term: true boundary_filler { type: 'gaussian' } } ",
-                                 more));
+    return layer_of(type, text("crf_loss_param { transition_filler { type: 'gaussian' std: 2 } "
+                               "boundary_term: true boundary_filler { type: 'gaussian' } } ",
+                               more));
   };
   return {
       {"lstm",

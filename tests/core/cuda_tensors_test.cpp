@@ -10,9 +10,9 @@ std::vector<EngineCase> cases() {
   const auto inner = [&](const std::string& settings) {
     return layer_of(
         "InnerProduct",
-        concat("inner_product_param { num_output: 37 weight_filler { type: 'gaussian' std: "
-               "0.3 } bias_filler { type: 'gaussian' } ",
-               settings, " }"));
+        text("inner_product_param { num_output: 37 weight_filler { type: 'gaussian' std: "
+             "0.3 } bias_filler { type: 'gaussian' } ",
+             settings, " }"));
   };
   return {
       {"concat_channels",

@@ -47,7 +47,7 @@ class CudaEngine : public testing::TestWithParam<EngineCase> {};
 inline const Tolerance kSums{1e-4, 1e-4};
 
 inline std::string layer_of(const char* type, const std::string& settings = "") {
-  return concat("layer { type: '", type, "' ", settings, " }");
+  return text("layer { type: '", type, "' ", settings, " }");
 }
 
 }  // namespace crema::test

@@ -29,13 +29,13 @@ std::vector<float> random_values(const Shape& shape, uint64_t stream) {
 
 Tensor tensor_of(const std::vector<float>& values, const Shape& shape, Format format) {
   Tensor plain(shape);
-  std::copy(values.begin(), values.end(), plain.host_overwrite<float>());
+  std::copy(values.begin(), values.end(), plain.overwrite<float>());
   return plain.to(DType::f32, format);
 }
 
 std::vector<double> values_of(const Tensor& tensor) {
   const Tensor plain = tensor.to(DType::f32, Format::contiguous);
-  return {plain.host<float>(), plain.host<float>() + plain.count()};
+  return {plain.read<float>(), plain.read<float>() + plain.count()};
 }
 
 struct Operands {
@@ -113,12 +113,11 @@ Values by_library(const ConvolutionProblem& p, const Operands& v, bool add) {
   Tensor dx = tensor_of(v.x, p.source, p.source_format);
   std::vector<float> dw = v.w, db = v.bias;
   make(ConvolutionPass::forward)
-      ->forward(x.host<float>(), {v.w.data()}, p.bias ? v.bias.data() : nullptr,
-                y.host_mut<float>());
+      ->forward(x.read<float>(), {v.w.data()}, p.bias ? v.bias.data() : nullptr, y.change<float>());
   make(ConvolutionPass::backward_data)
-      ->backward_data(dy.host<float>(), {v.w.data()}, dx.host_mut<float>());
+      ->backward_data(dy.read<float>(), {v.w.data()}, dx.change<float>());
   make(ConvolutionPass::backward_weights)
-      ->backward_weights(x.host<float>(), dy.host<float>(), add, dw.data(), add,
+      ->backward_weights(x.read<float>(), dy.read<float>(), add, dw.data(), add,
                          p.bias ? db.data() : nullptr);
   // What lies behind the channels of the last block stays zero.
   for (const Tensor* tensor : {&y, &dx}) {
@@ -126,7 +125,7 @@ Values by_library(const ConvolutionProblem& p, const Operands& v, bool add) {
         tensor->to(DType::f32, Format::contiguous).to(DType::f32, tensor->format());
     const int64_t stored = storage_count(tensor->shape(), tensor->format());
     EXPECT_TRUE(
-        std::equal(again.host<float>(), again.host<float>() + stored, tensor->host<float>()))
+        std::equal(again.read<float>(), again.read<float>() + stored, tensor->read<float>()))
         << "the padding of blocks";
   }
   return {values_of(y), values_of(dx), {dw.begin(), dw.end()}, {db.begin(), db.end()}};
@@ -202,8 +201,8 @@ TEST(Depthwise, FollowsTheDefinition) {
                           (format == Format::channels_last || block_of(format) % group == 0);
         ASSERT_EQ(takes(problem), fits) << problem.key();
         if (!fits) continue;
-        SCOPED_TRACE(concat("CREMA_FUZZ_SEED=", seed, ", problem ", i, ": ", problem.key(), ", ",
-                            to_string(level)));
+        SCOPED_TRACE(text("CREMA_FUZZ_SEED=", seed, ", problem ", i, ": ", problem.key(), ", ",
+                          to_string(level)));
         Values made = by_library(problem, operands, add);
         for (size_t k = 0; add && k < made.dw.size(); ++k)
           made.dw[k] -= static_cast<double>(operands.w[k]);
@@ -271,10 +270,10 @@ TEST(Depthwise, KeepsPackedWeightsApart) {
   const auto library = depthwise_convolutions();
   const Operands operands(narrow);
   Tensor kept(narrow.weights());
-  std::copy(operands.w.begin(), operands.w.end(), kept.host_overwrite<float>());
+  std::copy(operands.w.begin(), operands.w.end(), kept.overwrite<float>());
   kept.seal();
   ParameterStorage storage(kept, Tensor());
-  const ConvolutionWeights weights{kept.host<float>(), &storage};
+  const ConvolutionWeights weights{kept.read<float>(), &storage};
   for (const ConvolutionProblem& p : {narrow, fours}) {
     Operands of_problem(p);
     of_problem.w = operands.w;
@@ -285,8 +284,8 @@ TEST(Depthwise, KeepsPackedWeightsApart) {
     const auto forward = library->make(p, ConvolutionPass::forward, "");
     const auto backward = library->make(p, ConvolutionPass::backward_data, "");
     for (int time = 0; time < 2; ++time) {
-      forward->forward(x.host<float>(), weights, nullptr, y.host_overwrite<float>());
-      backward->backward_data(dy.host<float>(), weights, dx.host_overwrite<float>());
+      forward->forward(x.read<float>(), weights, nullptr, y.overwrite<float>());
+      backward->backward_data(dy.read<float>(), weights, dx.overwrite<float>());
       expect_close(values_of(y), expected.y, "y");
       expect_close(values_of(dx), expected.dx, "dx");
     }

@@ -40,7 +40,7 @@ struct Case {
 Tensor random_tensor(const Shape& shape, uint64_t stream) {
   Random random(11, stream);
   Tensor values(shape);
-  float* const to = values.host_overwrite<float>();
+  float* const to = values.overwrite<float>();
   for (int64_t i = 0; i < shape.count(); ++i) to[i] = 2 * random.uniform() - 1;
   return values;
 }
@@ -118,7 +118,7 @@ void check(const Case& given, bool kept = false) {
   for (double& value : twice_bias) value *= 2;
   const Format blocked = direct_kernels().width == 16 ? Format::blocked16 : Format::blocked8;
   ParameterStorage storage(w, Tensor());
-  const ConvolutionWeights weights{w.host<float>(), kept ? &storage : nullptr};
+  const ConvolutionWeights weights{w.read<float>(), kept ? &storage : nullptr};
   const auto library = direct_convolutions();
   const auto make = [&](ConvolutionPass pass) {
     std::string why;
@@ -127,22 +127,22 @@ void check(const Case& given, bool kept = false) {
   };
   for (const Format made : {blocked, Format::channels_last}) {
     for (const Format read : {blocked, Format::channels_last, Format::contiguous}) {
-      SCOPED_TRACE(concat(given.name, " reads ", to_string(read), ", makes ", to_string(made)));
+      SCOPED_TRACE(text(given.name, " reads ", to_string(read), ", makes ", to_string(made)));
       p.source_format = read;
       p.target_format = made;
       const Tensor from = x.to(DType::f32, read), gradient = dy.to(DType::f32, made);
       Tensor y(p.target, DType::f32, made);
       make(ConvolutionPass::forward)
-          ->forward(from.host<float>(), weights, b.host<float>(), y.host_overwrite<float>());
+          ->forward(from.read<float>(), weights, b.read<float>(), y.overwrite<float>());
       expect_near("y", y.contiguous().values<float>(), expected.y);
 
       std::vector<float> dw(expected.dw.size(), NAN), db(expected.db.size(), NAN);
       const auto learns = make(ConvolutionPass::backward_weights);
-      learns->backward_weights(from.host<float>(), gradient.host<float>(), false, dw.data(), false,
+      learns->backward_weights(from.read<float>(), gradient.read<float>(), false, dw.data(), false,
                                db.data());
       expect_near("dw", dw, expected.dw);
       expect_near("db", db, expected.db);
-      learns->backward_weights(from.host<float>(), gradient.host<float>(), true, dw.data(), true,
+      learns->backward_weights(from.read<float>(), gradient.read<float>(), true, dw.data(), true,
                                db.data());
       expect_near("dw added", dw, twice);
       expect_near("db added", db, twice_bias);
@@ -152,7 +152,7 @@ void check(const Case& given, bool kept = false) {
       Tensor dx(p.source, DType::f32, made);
       dx.fill(NAN);
       make(ConvolutionPass::backward_data)
-          ->backward_data(dy.to(DType::f32, read).host<float>(), weights, dx.host_mut<float>());
+          ->backward_data(dy.to(DType::f32, read).read<float>(), weights, dx.change<float>());
       expect_near("dx", dx.contiguous().values<float>(), expected.dx);
     }
   }
@@ -188,7 +188,7 @@ TEST_F(DirectConvolution, EqualsTheSumForRandomProblems) {
            static_cast<int64_t>(random.next_u32() % static_cast<uint32_t>(most - least + 1));
   };
   for (int i = 0; i < 60 && !HasFatalFailure(); ++i) {
-    Case one{concat("problem ", i), draw(1, 4), draw(1, 40), draw(1, 70), draw(8, 14), draw(8, 14)};
+    Case one{text("problem ", i), draw(1, 4), draw(1, 40), draw(1, 70), draw(8, 14), draw(8, 14)};
     for (int axis = 0; axis < 2; ++axis) {
       one.kernel.push_back(draw(1, 4));
       one.stride.push_back(draw(1, 4));

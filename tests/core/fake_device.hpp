@@ -48,7 +48,7 @@ class FakeDevice : public DeviceBackend {
     ++launched;
   }
   void gather(const StridedGather& box, size_t element_bytes, const void* from, void* to) override {
-    crema::gather(Side(), box, element_bytes, static_cast<const std::byte*>(from),
+    crema::gather(ComputeDevice(), box, element_bytes, static_cast<const std::byte*>(from),
                   static_cast<std::byte*>(to));
     ++launched;
   }

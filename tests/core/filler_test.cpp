@@ -35,7 +35,7 @@ Moments moments(const Tensor& tensor) {
   Moments result;
   const auto count = static_cast<double>(tensor.count());
   for (int64_t i = 0; i < tensor.count(); ++i) {
-    const double x = tensor.host<float>()[i];
+    const double x = tensor.read<float>()[i];
     result.mean += x / count;
     result.variance += x * x / count;
     result.least = std::min(result.least, x);
@@ -137,7 +137,7 @@ TEST(Filler, FansOfVectorsAndMatrices) {
 
 TEST(Filler, PositiveUnitballRowsSumToOne) {
   const Tensor tensor = filled("type: 'positive_unitball'", Shape{50, 7, 3});
-  const float* values = tensor.host<float>();
+  const float* values = tensor.read<float>();
   for (int row = 0; row < 50; ++row) {
     double sum = 0;
     for (int i = 0; i < 21; ++i) {
@@ -205,36 +205,36 @@ TEST(Filler, EmptyTensorsAreLeftAlone) {
 class Reproducible : public testing::TestWithParam<const char*> {};
 
 TEST_P(Reproducible, OnAnyNumberOfThreads) {
-  const std::string text = concat("type: '", GetParam(), "'");
+  const std::string prototxt = text("type: '", GetParam(), "'");
   const Shape shape{64, 10, 11, 11};
   const int before = omp_get_max_threads();
   omp_set_num_threads(1);
-  const Tensor one = filled(text, shape);
+  const Tensor one = filled(prototxt, shape);
   for (const int threads : {2, 3}) {
     omp_set_num_threads(threads);
-    const Tensor many = filled(text, shape);
+    const Tensor many = filled(prototxt, shape);
     for (int64_t i = 0; i < one.count(); ++i) {
-      ASSERT_EQ(one.host<float>()[i], many.host<float>()[i]) << i;
+      ASSERT_EQ(one.read<float>()[i], many.read<float>()[i]) << i;
     }
   }
   omp_set_num_threads(before);
 }
 
 TEST_P(Reproducible, DoublesRoundToTheFloats) {
-  const std::string text = concat("type: '", GetParam(), "'");
-  const Tensor floats = filled(text, Shape{50, 121});
-  const Tensor doubles = filled(text, Shape{50, 121}, DType::f64);
+  const std::string prototxt = text("type: '", GetParam(), "'");
+  const Tensor floats = filled(prototxt, Shape{50, 121});
+  const Tensor doubles = filled(prototxt, Shape{50, 121}, DType::f64);
   for (int64_t i = 0; i < floats.count(); ++i) {
-    ASSERT_FLOAT_EQ(floats.host<float>()[i], static_cast<float>(doubles.host<double>()[i]));
+    ASSERT_FLOAT_EQ(floats.read<float>()[i], static_cast<float>(doubles.read<double>()[i]));
   }
 }
 
 TEST_P(Reproducible, DiffersBySeedAndStream) {
-  const std::string text = concat("type: '", GetParam(), "'");
-  const Tensor tensor = filled(text, Shape{10, 10});
-  EXPECT_EQ(tensor.at(5), filled(text, Shape{10, 10}).at(5));
-  EXPECT_NE(tensor.at(5), filled(text, Shape{10, 10}, DType::f32, 2, 2).at(5));
-  EXPECT_NE(tensor.at(5), filled(text, Shape{10, 10}, DType::f32, 1, 3).at(5));
+  const std::string prototxt = text("type: '", GetParam(), "'");
+  const Tensor tensor = filled(prototxt, Shape{10, 10});
+  EXPECT_EQ(tensor.at(5), filled(prototxt, Shape{10, 10}).at(5));
+  EXPECT_NE(tensor.at(5), filled(prototxt, Shape{10, 10}, DType::f32, 2, 2).at(5));
+  EXPECT_NE(tensor.at(5), filled(prototxt, Shape{10, 10}, DType::f32, 1, 3).at(5));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Reproducible,

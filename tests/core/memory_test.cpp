@@ -1,3 +1,5 @@
+#include "core/memory.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,9 +15,9 @@ namespace crema {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr auto kRead = Memory::Access::read;
-constexpr auto kChange = Memory::Access::change;
-constexpr auto kOverwrite = Memory::Access::overwrite;
+constexpr auto kRead = Access::read;
+constexpr auto kChange = Access::change;
+constexpr auto kOverwrite = Access::overwrite;
 
 float* floats(void* pointer) { return static_cast<float*>(pointer); }
 

@@ -16,7 +16,7 @@ namespace {
 Tensor numbered(const Shape& shape, DType dtype = DType::f32, int64_t factor = 1,
                 Format format = Format::contiguous) {
   Tensor values(shape, DType::f64);
-  double* to = values.host_overwrite<double>();
+  double* to = values.overwrite<double>();
   for (int64_t i = 0; i < values.count(); ++i) to[i] = static_cast<double>(i * factor % 50);
   return values.to(dtype, format);
 }
@@ -29,10 +29,10 @@ std::vector<double> values_of(const Tensor& tensor) {
 
 class Move : public testing::TestWithParam<bool> {
  protected:
-  Side side() { return GetParam() ? Side(device_) : Side(); }
+  ComputeDevice device() { return GetParam() ? ComputeDevice(device_) : ComputeDevice(); }
   /// Moves everything so far to the side, and nothing more from then on.
   void settle(std::initializer_list<Tensor*> tensors) {
-    for (Tensor* tensor : tensors) side().read_bytes(*tensor);
+    for (Tensor* tensor : tensors) device().read_bytes(*tensor);
     downloads_ = device_.downloads;
   }
   void expect_stayed() { EXPECT_EQ(device_.downloads, downloads_); }

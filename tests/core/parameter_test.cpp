@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "core/fake_device.hpp"
+#include "core/memory.hpp"
 #include "crema/parameter_arena.hpp"
 #include "solver/update_rule.hpp"
 #include "support/expect_error.hpp"
@@ -39,7 +40,7 @@ TEST(Parameter, FirstWriterOverwritesThenAll) {
 TEST(Parameter, GradientIsZeroAfterClearing) {
   const auto parameter = make(Shape{2});
   EXPECT_EQ(parameter->begin_gradient(), 0);
-  parameter->diff.host_mut<float>()[0] = 5;
+  parameter->diff.change<float>()[0] = 5;
   EXPECT_THAT(parameter->gradient().values<float>(), ElementsAre(5, 0));
   parameter->clear_gradient();
   EXPECT_THAT(parameter->diff.values<float>(), ElementsAre(5, 0));  // lazily
@@ -91,7 +92,7 @@ TEST(Sharing, UsersShareOnWithoutTheOwner) {
 Tensor doubled(const Tensor& values) {
   Tensor result(values.shape());
   for (int64_t i = 0; i < values.count(); ++i) {
-    result.host_mut<float>()[i] = 2 * values.host<float>()[i];
+    result.change<float>()[i] = 2 * values.read<float>()[i];
   }
   return result;
 }
@@ -108,11 +109,11 @@ TEST(Derived, IsMadeOnceForEachVersion) {
     });
     return held->at(0);
   };
-  parameter->data.writing<float>()[0] = 3;
+  parameter->data.changing<float>()[0] = 3;
   EXPECT_EQ(get(*parameter), 6);
   EXPECT_EQ(get(*user), 6);
   EXPECT_EQ(made, 1) << "who shares the parameter shares what is made from it";
-  user->data.writing<float>()[0] = 4;
+  user->data.changing<float>()[0] = 4;
   EXPECT_EQ(get(*parameter), 8);
   EXPECT_EQ(made, 2);
   held.reset();
@@ -124,13 +125,13 @@ TEST(Derived, IsMadeOnceForEachVersion) {
 TEST(Derived, IsNotTrustedWhileSomebodyMayWrite) {
   const auto parameter = make(Shape{1});
   const auto get = [&] { return parameter->storage()->derived("doubled", doubled)->at(0); };
-  float* const kept = parameter->data.host_mut<float>();
+  float* const kept = parameter->data.change<float>();
   *kept = 3;
   EXPECT_EQ(get(), 6);
   *kept = 4;
   EXPECT_EQ(get(), 8);
   {
-    const Writing<float> writing = parameter->data.writing<float>();
+    const Changing<float> writing = parameter->data.changing<float>();
     parameter->data.seal();
     writing[0] = 5;
     EXPECT_EQ(get(), 10);
@@ -184,9 +185,9 @@ TEST(Arena, BindsParametersAtTheirOffsets) {
   const auto a = make(Shape{3}), b = make(Shape{2, 2});
   ParameterArena arena;
   arena.build({segment(*a), segment(*b)}, DType::f32, true);
-  a->data.host_mut<float>()[1] = 7;
-  b->data.host_mut<float>()[3] = 8;
-  b->gradient().host_mut<float>()[0] = 9;
+  a->data.change<float>()[1] = 7;
+  b->data.change<float>()[3] = 8;
+  b->gradient().change<float>()[0] = 9;
   EXPECT_EQ(arena.data().at(1), 7);
   EXPECT_EQ(arena.data().at(19), 8);
   EXPECT_EQ(arena.diff().at(16), 9);
@@ -222,8 +223,8 @@ TEST(Arena, WorksInDoubles) {
   arena.build({segment(*a), segment(*b)}, DType::f64, true);
   EXPECT_EQ(arena.dtype(), DType::f64);
   EXPECT_THAT(b->data.values<double>(), Each(0.25));
-  b->gradient().host_mut<double>()[2] = 1e-300;
-  EXPECT_EQ(arena.diff().host<double>()[18], 1e-300);
+  b->gradient().change<double>()[2] = 1e-300;
+  EXPECT_EQ(arena.diff().read<double>()[18], 1e-300);
   expect_error([&] { ParameterArena().build({segment(*a)}, DType::bf16, false); }, {"bf16"});
 }
 
@@ -233,14 +234,14 @@ TEST(Arena, SegmentsHaveVersionsOfTheirOwn) {
   ParameterArena arena;
   arena.build({segment(*a), segment(*b)}, DType::f32, false);
   const uint64_t a_before = a->data.memory()->version(), b_before = b->data.memory()->version();
-  a->data.writing<float>()[0] = 1;
+  a->data.changing<float>()[0] = 1;
   EXPECT_NE(a->data.memory()->version(), a_before);
   EXPECT_EQ(b->data.memory()->version(), b_before);
-  arena.data().writing<float>()[16] = 2;
+  arena.data().changing<float>()[16] = 2;
   EXPECT_NE(b->data.memory()->version(), b_before);
   EXPECT_EQ(b->data.at(0), 2);
   // A pointer into the arena may write any segment at any time.
-  arena.data().host_mut<float>();
+  arena.data().change<float>();
   EXPECT_NE(b->data.memory()->version(), b->data.memory()->version());
   arena.data().seal();
   EXPECT_EQ(b->data.memory()->version(), b->data.memory()->version());
@@ -288,11 +289,11 @@ class ArenaOnADevice : public testing::Test {
     arena_.build({segment(*first_), segment(*frozen_), segment(*second_), segment(*statistics_)},
                  DType::f32, true);
     for (Parameter* each : {first_.get(), second_.get(), frozen_.get(), statistics_.get()}) {
-      each->data.device<float>(device_);
+      each->data.read<float>(&device_);
     }
     for (Parameter* each : {first_.get(), second_.get()}) {
       each->begin_gradient();
-      float* const gradient = each->diff.device_mut<float>(device_);
+      float* const gradient = each->diff.change<float>(&device_);
       std::fill_n(gradient, each->shape().count(), 0.5F);
     }
     update();
@@ -322,13 +323,13 @@ class ArenaOnADevice : public testing::Test {
 TEST_F(ArenaOnADevice, ALayerOnTheCpuMovesItsOwnSegments) {
   for (int iteration = 0; iteration < 3; ++iteration) {
     forget();
-    EXPECT_EQ(second_->data.host<float>()[29], 0.5F - 0.25F * static_cast<float>(iteration));
-    float* const gradient = second_->diff.host_mut<float>();
+    EXPECT_EQ(second_->data.read<float>()[29], 0.5F - 0.25F * static_cast<float>(iteration));
+    float* const gradient = second_->diff.change<float>();
     std::fill_n(gradient, 30, 0.25F);
-    first_->data.device<float>(device_);
-    first_->diff.device_mut<float>(device_);
-    frozen_->data.device<float>(device_);
-    statistics_->data.device_mut<float>(device_);
+    first_->data.read<float>(&device_);
+    first_->diff.change<float>(&device_);
+    frozen_->data.read<float>(&device_);
+    statistics_->data.change<float>(&device_);
     update();
     EXPECT_EQ(device_.bytes_down, (iteration == 0 ? 2 : 1) * second_->data.bytes())
         << "values, and once what the gradient was before";
@@ -339,8 +340,8 @@ TEST_F(ArenaOnADevice, ALayerOnTheCpuMovesItsOwnSegments) {
 
 TEST_F(ArenaOnADevice, AnUpdateLeavesWhatDoesNotLearnAsItIs) {
   const uint64_t frozen = frozen_->data.memory()->version();
-  frozen_->data.host<float>();
-  statistics_->data.host<float>();
+  frozen_->data.read<float>();
+  statistics_->data.read<float>();
   forget();
   update();
   EXPECT_EQ(frozen_->data.at(0), 1);
@@ -350,10 +351,10 @@ TEST_F(ArenaOnADevice, AnUpdateLeavesWhatDoesNotLearnAsItIs) {
 }
 
 TEST_F(ArenaOnADevice, ReadingAllOfItFetchesWhatChanged) {
-  arena_.data().host<float>();
+  arena_.data().read<float>();
   forget();
   update();
-  arena_.data().host<float>();
+  arena_.data().read<float>();
   EXPECT_EQ(device_.bytes_down, first_->data.bytes() + second_->data.bytes());
   EXPECT_EQ(device_.bytes_up, 0U);
   EXPECT_EQ(arena_.data().at(0), 0);

@@ -19,10 +19,12 @@ class Nothing : public Layer {
 
 class NoEngine : public Engine {
  public:
-  std::vector<Option> options(Layer&, Blobs, Blobs, std::string&) override { return {}; }
-  void prepare(Layer&, const Option&, Blobs, Blobs) override {}
-  void forward(Layer&, Blobs, Blobs) override {}
-  void backward(Layer&, Blobs, const std::vector<bool>&, Blobs) override {}
+  std::vector<Option> options(const Layer&, Blobs, Blobs, std::string&) const override {
+    return {};
+  }
+  std::unique_ptr<Kernel> make(Layer&, const Option&, Blobs, Blobs) const override {
+    return nullptr;
+  }
 };
 
 LayerParameter param_of(const std::string& name, const std::string& type) {
@@ -88,7 +90,7 @@ TEST(Registry, EnginesKeepTheirOrderPerDevice) {
   ASSERT_EQ(engines.size(), 2u);
   EXPECT_EQ(engines[0]->name, "fast");
   EXPECT_EQ(engines[1]->name, "slow");
-  EXPECT_NE(engines[0]->make(), nullptr);
+  EXPECT_NE(engines[0]->engine, nullptr);
   EXPECT_EQ(registry().engines("TestEngines", DeviceType::cuda).size(), 1u);
   EXPECT_TRUE(registry().engines("TestNoSuchType", DeviceType::cpu).empty());
 }
@@ -132,8 +134,8 @@ TEST(Registry, AnEngineForcedByTheContextLeavesTypesWithoutItAlone) {
   const test::LayerCase pooling{
       .layer = "layer { type: 'Pooling' pooling_param { kernel_size: 2 } }",
       .bottoms = {test::uniform({1, 2, 4, 4})}};
-  EXPECT_EQ(test::LayerRun(pooling, {.engine = "winograd"}).layer().engine_name(),
-            test::LayerRun(pooling, {.engine = ""}).layer().engine_name());
+  EXPECT_EQ(test::LayerRun(pooling, {.engine = "winograd"}).engine(),
+            test::LayerRun(pooling, {.engine = ""}).engine());
   expect_error([&] { test::LayerRun(pooling, {.engine = "winogard"}); },
                {"'winogard'", "did you mean 'winograd'?"});
 }

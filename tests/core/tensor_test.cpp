@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/fake_device.hpp"
+#include "core/memory.hpp"
 #include "support/expect_error.hpp"
 
 namespace crema {
@@ -15,7 +16,7 @@ using testing::ElementsAre;
 
 Tensor counting(const Shape& shape, DType dtype = DType::f32) {
   Tensor tensor(shape);
-  float* values = tensor.host_overwrite<float>();
+  float* values = tensor.overwrite<float>();
   for (int64_t i = 0; i < tensor.count(); ++i) values[i] = static_cast<float>(i);
   return tensor.to(dtype, Format::contiguous);
 }
@@ -25,7 +26,7 @@ TEST(Tensor, DefaultIsEmpty) {
   EXPECT_EQ(tensor.count(), 0);
   EXPECT_EQ(tensor.bytes(), 0u);
   EXPECT_FALSE(tensor.has_memory());
-  EXPECT_NE(tensor.host<float>(), nullptr);
+  EXPECT_NE(tensor.read<float>(), nullptr);
 }
 
 TEST(Tensor, TakesZeroedMemoryAtTheFirstAccess) {
@@ -62,8 +63,8 @@ TEST(Tensor, SizesThatDoNotFitAreErrors) {
 
 TEST(Tensor, WrongElementTypeIsAnError) {
   Tensor tensor(Shape{2, 3}, DType::f64);
-  expect_error([&] { tensor.host<float>(); }, {"f64", "2x3", "f32"});
-  expect_error([&] { tensor.host_mut<bfloat16>(); }, {"f64", "bf16"});
+  expect_error([&] { tensor.read<float>(); }, {"f64", "2x3", "f32"});
+  expect_error([&] { tensor.change<bfloat16>(); }, {"f64", "bf16"});
 }
 
 TEST(Tensor, FormatsNeedRankThree) {
@@ -79,18 +80,18 @@ TEST(Tensor, FormatsNeedRankThree) {
 TEST(Tensor, CopiesShareMemory) {
   Tensor tensor = counting(Shape{4});
   Tensor copy = tensor;
-  copy.host_mut<float>()[2] = 9;
+  copy.change<float>()[2] = 9;
   EXPECT_THAT(tensor.values<float>(), ElementsAre(0, 1, 9, 3));
   EXPECT_TRUE(tensor.same_memory(copy));
 }
 
 TEST(Reshape, KeepsMemoryThatIsLargeEnough) {
   Tensor tensor = counting(Shape{2, 3});
-  const void* before = tensor.host<float>();
+  const void* before = tensor.read<float>();
   tensor.reshape(Shape{4});
-  EXPECT_EQ(tensor.host<float>(), before);
+  EXPECT_EQ(tensor.read<float>(), before);
   tensor.reshape(Shape{3, 2});
-  EXPECT_EQ(tensor.host<float>(), before);
+  EXPECT_EQ(tensor.read<float>(), before);
   tensor.reshape(Shape{7});
   EXPECT_FALSE(tensor.has_memory());
   EXPECT_EQ(tensor.at(6), 0);
@@ -98,7 +99,7 @@ TEST(Reshape, KeepsMemoryThatIsLargeEnough) {
 
 TEST(Reshape, AThousandTimesTakesMemoryOnce) {
   Tensor tensor(Shape{8, 16, 9, 9});
-  const auto memory = (tensor.host<float>(), tensor.memory());
+  const auto memory = (tensor.read<float>(), tensor.memory());
   for (int i = 0; i < 1000; ++i) {
     tensor.reshape(Shape{1 + i % 8, 16, 1 + i % 9, 9});
     EXPECT_EQ(tensor.memory(), memory);
@@ -121,14 +122,14 @@ TEST(Views, ShareMemoryUnderAnotherShape) {
   Tensor tensor = counting(Shape{2, 6});
   Tensor view = tensor.view(Shape{3, 4});
   EXPECT_EQ(view.shape(), (Shape{3, 4}));
-  view.host_mut<float>()[11] = -1;
+  view.change<float>()[11] = -1;
   EXPECT_EQ(tensor.at(11), -1);
 }
 
 TEST(Views, OfUntouchedTensorsShareToo) {
   Tensor tensor(Shape{2, 2});
   Tensor view = tensor.view(Shape{4});
-  view.host_mut<float>()[0] = 3;
+  view.change<float>()[0] = 3;
   EXPECT_EQ(tensor.at(0), 3);
 }
 
@@ -144,10 +145,10 @@ TEST(Bind, PlacesTensorsInOneMemory) {
   Tensor left(Shape{4}), right(Shape{2}, DType::f64);
   left.bind(memory);
   right.bind(memory, 16);
-  left.host_mut<float>()[3] = 4;
-  right.host_mut<double>()[1] = 2;
-  EXPECT_EQ(static_cast<const float*>(memory->access(Memory::Access::read))[3], 4);
-  EXPECT_EQ(static_cast<const double*>(memory->access(Memory::Access::read))[3], 2);
+  left.change<float>()[3] = 4;
+  right.change<double>()[1] = 2;
+  EXPECT_EQ(static_cast<const float*>(memory->access(Access::read))[3], 4);
+  EXPECT_EQ(static_cast<const double*>(memory->access(Access::read))[3], 2);
   EXPECT_FALSE(left.same_memory(right));
   left.unbind();
   EXPECT_EQ(left.at(3), 0);
@@ -170,15 +171,15 @@ TEST(Bind, OverwritingAPartKeepsTheRest) {
   Tensor whole(Shape{8}), part(Shape{4});
   whole.bind(memory);
   part.bind(memory, 16);
-  whole.device_overwrite<float>(device)[0] = 7;
-  part.host_overwrite<float>()[0] = 8;
+  whole.overwrite<float>(&device)[0] = 7;
+  part.overwrite<float>()[0] = 8;
   EXPECT_EQ(whole.at(0), 7);
   EXPECT_EQ(whole.at(4), 8);
 }
 
 TEST(SetLayout, ChangesTypeAndFormat) {
   Tensor tensor(Shape{1, 3, 2, 2});
-  tensor.host_mut<float>();
+  tensor.change<float>();
   tensor.set_layout(DType::f64, Format::blocked8);
   EXPECT_EQ(tensor.dtype(), DType::f64);
   EXPECT_EQ(tensor.format(), Format::blocked8);
@@ -211,9 +212,9 @@ TEST(Fill, LeavesPaddingZero) {
 TEST(Fill, WithZeroStaysOnTheDevice) {
   FakeDevice device;
   Tensor tensor(Shape{4});
-  tensor.device_overwrite<float>(device)[1] = 5;
+  tensor.overwrite<float>(&device)[1] = 5;
   tensor.fill(0);
-  EXPECT_EQ(tensor.device<float>(device)[1], 0);
+  EXPECT_EQ(tensor.read<float>(&device)[1], 0);
   EXPECT_EQ(device.uploads + device.downloads, 0);
 }
 
@@ -250,17 +251,17 @@ TEST(CopyFrom, ItselfChangesNothing) {
 TEST(CopyFrom, FetchesTheSourceFromItsDevice) {
   FakeDevice device;
   Tensor source(Shape{2}), target(Shape{2});
-  source.device_overwrite<float>(device)[1] = 6;
-  target.device_overwrite<float>(device);
+  source.overwrite<float>(&device)[1] = 6;
+  target.overwrite<float>(&device);
   target.copy_from(source);
   EXPECT_EQ(target.at(1), 6);
   EXPECT_EQ(device.downloads, 1);  // the source; the target was overwritten
-  EXPECT_EQ(target.device<float>(device)[1], 6);
+  EXPECT_EQ(target.read<float>(&device)[1], 6);
 }
 
 TEST(CopyFrom, ConvertsToIntegersByTruncationAndClamping) {
   Tensor tensor(Shape{7});
-  float* values = tensor.host_overwrite<float>();
+  float* values = tensor.overwrite<float>();
   const float inputs[] = {-3.7f, 2.9f, 300, 1e30f, -1e30f, std::numeric_limits<float>::quiet_NaN(),
                           255.5f};
   std::copy(std::begin(inputs), std::end(inputs), values);
@@ -276,7 +277,7 @@ TEST(CopyFrom, ConvertsToIntegersByTruncationAndClamping) {
 
 TEST(CopyFrom, ClampsBetweenIntegers) {
   Tensor tensor(Shape{3}, DType::i64);
-  int64_t* values = tensor.host_overwrite<int64_t>();
+  int64_t* values = tensor.overwrite<int64_t>();
   values[0] = int64_t{1} << 40;
   values[1] = -7;
   values[2] = 200;

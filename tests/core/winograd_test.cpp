@@ -27,7 +27,7 @@ std::vector<float> random_values(int64_t count, uint64_t stream) {
 
 Tensor blocked(const std::vector<float>& values, const Shape& shape) {
   Tensor plain(shape);
-  std::copy(values.begin(), values.end(), plain.host_overwrite<float>());
+  std::copy(values.begin(), values.end(), plain.overwrite<float>());
   return plain.to(DType::f32, Winograd::block() == 16 ? Format::blocked16 : Format::blocked8);
 }
 
@@ -99,7 +99,7 @@ class WinogradTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(WinogradTest, EqualsTheDirectSum) {
   for (const int threads : {1, 3}) {
-    SCOPED_TRACE(concat(threads, " threads"));
+    SCOPED_TRACE(text(threads, " threads"));
     const ThreadScope scope(threads);
     equals_the_direct_sum(GetParam().problem);
   }
@@ -116,47 +116,45 @@ void WinogradTest::equals_the_direct_sum(const WinogradProblem& p) {
   Winograd winograd(p);
   Tensor y(y_shape, DType::f32, dyb.format()), dx(x_shape, DType::f32, xb.format());
   Tensor kept(Shape{p.k, p.c / p.groups, p.taps, p.taps});
-  std::copy(w.begin(), w.end(), kept.host_overwrite<float>());
+  std::copy(w.begin(), w.end(), kept.overwrite<float>());
   kept.seal();
   ParameterStorage storage(kept, Tensor());
-  const ConvolutionWeights weights{kept.host<float>(), &storage};
-  winograd.forward(xb.host<float>(), weights, bias.data(), false, false, 0,
-                   y.host_overwrite<float>());
+  const ConvolutionWeights weights{kept.read<float>(), &storage};
+  winograd.forward(xb.read<float>(), weights, bias.data(), false, false, 0, y.overwrite<float>());
   const double tolerance = kTolerance * std::sqrt(std::max(1.0, static_cast<double>(p.c) / 64));
   expect_near("y", y.contiguous().values<float>(), direct.y, tolerance);
 
   // Transformed weights are used again, and the ReLU acts after the bias.
   const std::vector<float> zeros(w.size());
   const ConvolutionWeights unread{zeros.data(), &storage};
-  winograd.forward(xb.host<float>(), unread, bias.data(), false, true, 0.5F,
-                   y.host_overwrite<float>());
+  winograd.forward(xb.read<float>(), unread, bias.data(), false, true, 0.5F, y.overwrite<float>());
   std::vector<double> relu = direct.y;
   for (double& value : relu) value = value > 0 ? value : 0.5 * value;
   expect_near("relu", y.contiguous().values<float>(), relu, tolerance);
 
   // What y holds is added before the ReLU.
-  winograd.forward(xb.host<float>(), unread, bias.data(), true, false, 0, y.host_mut<float>());
+  winograd.forward(xb.read<float>(), unread, bias.data(), true, false, 0, y.change<float>());
   std::vector<double> added = direct.y;
   for (size_t i = 0; i < added.size(); ++i) added[i] += relu[i];
   expect_near("added", y.contiguous().values<float>(), added, tolerance);
 
   for (ParameterStorage* const keeps : {static_cast<ParameterStorage*>(nullptr), &storage}) {
-    winograd.backward_data(dyb.host<float>(), {w.data(), keeps}, dx.host_overwrite<float>());
+    winograd.backward_data(dyb.read<float>(), {w.data(), keeps}, dx.overwrite<float>());
     expect_near("dx", dx.contiguous().values<float>(), direct.dx);
   }
 
   // The values that the storage has now.
   kept.fill(0);
-  winograd.forward(xb.host<float>(), weights, nullptr, false, false, 0, y.host_overwrite<float>());
+  winograd.forward(xb.read<float>(), weights, nullptr, false, false, 0, y.overwrite<float>());
   const Tensor nothing = y.contiguous();
   for (const float value : nothing.values<float>()) ASSERT_EQ(value, 0);
 
   std::vector<float> dw(w.size(), NAN), db(bias.size(), NAN);
-  winograd.backward_weights(xb.host<float>(), dyb.host<float>(), false, dw.data(), false,
+  winograd.backward_weights(xb.read<float>(), dyb.read<float>(), false, dw.data(), false,
                             db.data());
   expect_near("dw", dw, direct.dw);
   expect_near("db", db, direct.db);
-  winograd.backward_weights(xb.host<float>(), dyb.host<float>(), true, dw.data(), true, db.data());
+  winograd.backward_weights(xb.read<float>(), dyb.read<float>(), true, dw.data(), true, db.data());
   const auto twice = [](std::vector<double> values) {
     for (double& value : values) value *= 2;
     return values;
@@ -172,8 +170,8 @@ TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
              bias = random_values(p.k, 3);
   const Tensor x = blocked(random_values(p.n * p.c * p.h * p.w, 1), {p.n, p.c, p.h, p.w});
   Tensor y(y_shape, DType::f32, x.format());
-  Winograd(p).forward(x.host<float>(), {w.data()}, bias.data(), false, false, 0,
-                      y.host_overwrite<float>());
+  Winograd(p).forward(x.read<float>(), {w.data()}, bias.data(), false, false, 0,
+                      y.overwrite<float>());
   const int64_t b = block_of(y.format()), plane = p.out_h() * p.out_w();
   const auto values = y.values<float>();
   for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
@@ -225,15 +223,15 @@ TEST(Winograd, KeepsTransformedWeightsOfGroupsApart) {
   const auto x = random_values(one.c * 64, 1), w = random_values(one.k * one.c * 9, 2);
   const Tensor xb = blocked(x, {1, one.c, 8, 8});
   Tensor kept(Shape{one.k, one.c, 3, 3});
-  std::copy(w.begin(), w.end(), kept.host_overwrite<float>());
+  std::copy(w.begin(), w.end(), kept.overwrite<float>());
   kept.seal();
   ParameterStorage storage(kept, Tensor());
   for (const WinogradProblem& p : {one, two}) {
     const std::vector<float> none(static_cast<size_t>(p.k)), dy(static_cast<size_t>(p.k * 64));
     const Direct direct(p, x, w, none, dy);
     Tensor y(Shape{1, p.k, 8, 8}, DType::f32, xb.format());
-    Winograd(p).forward(xb.host<float>(), {kept.host<float>(), &storage}, nullptr, false, false, 0,
-                        y.host_overwrite<float>());
+    Winograd(p).forward(xb.read<float>(), {kept.read<float>(), &storage}, nullptr, false, false, 0,
+                        y.overwrite<float>());
     expect_near("y", y.contiguous().values<float>(), direct.y);
   }
 }

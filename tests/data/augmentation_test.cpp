@@ -255,19 +255,19 @@ TEST(Augmentation, ProbabilitiesOfDistortParamNeedTheirBounds) {
         {"saturation_prob: 0.5", "saturation_lower and saturation_upper"},
         {"brightness_prob: 0.5", "brightness_delta"},
         {"hue_prob: 0.5", "hue_delta"}}) {
-    expect_error([&] { augmentation(concat("distort_param { ", set, " }")); }, {missing});
+    expect_error([&] { augmentation(text("distort_param { ", set, " }")); }, {missing});
   }
   for (const char* fine :
        {"contrast_prob: 0", "contrast_prob: 1 contrast_lower: 0 contrast_upper: 2",
         "brightness_prob: 1 brightness_delta: 0", "random_order_prob: 1"}) {
-    EXPECT_NO_THROW(augmentation(concat("distort_param { ", fine, " }"))) << fine;
+    EXPECT_NO_THROW(augmentation(text("distort_param { ", fine, " }"))) << fine;
   }
 }
 
 TEST(Augmentation, OfNestedResizeParamsTheInterpolationAloneCounts) {
   for (const char* step : {"random_resize_param", "random_aspect_ratio_param"}) {
     const auto of = [&](const char* fields) {
-      return augmentation(concat("crop_size: 8 ", step, " { resize_param { ", fields, " } }"));
+      return augmentation(text("crop_size: 8 ", step, " { resize_param { ", fields, " } }"));
     };
     EXPECT_NO_THROW(of("interp_mode: CUBIC"));
     EXPECT_NO_THROW(of("interp_mode: CUBIC prob: 1 height: 0")) << "defaults";
@@ -279,9 +279,9 @@ TEST(Augmentation, OfNestedResizeParamsTheInterpolationAloneCounts) {
 }
 
 TEST(Augmentation, StepsThatNeedColourAreRefusedBeforeOneIsDrawn) {
-  const auto refuses = [](const std::string& text, int64_t channels) {
-    expect_error([&] { augmentation(text).check_channels(channels); },
-                 {"transform_param {", concat("the image has ", channels, " channels")});
+  const auto refuses = [](const std::string& prototxt, int64_t channels) {
+    expect_error([&] { augmentation(prototxt).check_channels(channels); },
+                 {"transform_param {", text("the image has ", channels, " channels")});
   };
   const std::string bounds = "saturation_lower: 0.5 saturation_upper: 1.5 hue_delta: 9 ";
   for (const char* step :
@@ -292,12 +292,12 @@ TEST(Augmentation, StepsThatNeedColourAreRefusedBeforeOneIsDrawn) {
     EXPECT_NO_THROW(augmentation(step + bounds + "}", Phase::test).check_channels(1));
   }
   for (const char* step : {"decolorize", "convert_to_hsv", "convert_to_lab"})
-    refuses(concat("noise_param { prob: 0.1 ", step, ": true }"), 1);
+    refuses(text("noise_param { prob: 0.1 ", step, ": true }"), 1);
   for (const char* step : {"hist_eq: true", "clahe: true", "jpeg: 80"}) {
-    const std::string text = concat("noise_param { prob: 0.1 ", step, " }");
+    const std::string prototxt = text("noise_param { prob: 0.1 ", step, " }");
     for (const int64_t channels : {1, 3})
-      EXPECT_NO_THROW(augmentation(text).check_channels(channels));
-    refuses(text, 4);
+      EXPECT_NO_THROW(augmentation(prototxt).check_channels(channels));
+    refuses(prototxt, 4);
   }
   refuses("bgr2rgb: true", 1);
   refuses("rotate_param { prob: 0.1 fill: 1 fill: 2 fill: 3 }", 1);

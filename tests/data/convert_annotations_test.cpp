@@ -69,12 +69,11 @@ class ConvertAnnotations : public testing::Test {
   }
   std::string object(const std::string& name, const std::string& edges,
                      const std::string& more = "") {
-    return concat("<object><name>", name, "</name>", more, "<bndbox>", edges,
-                  "</bndbox></object>\n");
+    return text("<object><name>", name, "</name>", more, "<bndbox>", edges, "</bndbox></object>\n");
   }
   static std::string edges(double xmin, double ymin, double xmax, double ymax) {
-    return concat("<xmin>", xmin, "</xmin><ymin>", ymin, "</ymin><xmax>", xmax, "</xmax><ymax>",
-                  ymax, "</ymax>");
+    return text("<xmin>", xmin, "</xmin><ymin>", ymin, "</ymin><xmax>", xmax, "</xmax><ymax>", ymax,
+                "</ymax>");
   }
 
   test::ScratchFolder folder_;
@@ -122,8 +121,8 @@ TEST_F(ConvertAnnotations, SizesAreThoseOfTheUprightPicture) {
                                                     {.color = 0, .exif = test::exif(6)}));
   const auto xml = [&](int width, int height) {
     folder_.write("a.xml",
-                  concat("<annotation><size><width>", width, "</width><height>", height,
-                         "</height></size>", object("cat", edges(5, 5, 10, 10)), "</annotation>"));
+                  text("<annotation><size><width>", width, "</width><height>", height,
+                       "</height></size>", object("cat", edges(5, 5, 10, 10)), "</annotation>"));
   };
   options_.gray = true;
   options_.name_size_file = folder_ / "sizes.txt";
@@ -148,10 +147,10 @@ TEST_F(ConvertAnnotations, SizesAreThoseOfTheUprightPicture) {
   options_.label_type.clear();
   const auto coco = [&](int width, int height) {
     options_.list = folder_.write(
-        "set.json", concat(R"({"images": [{"id": 3, "file_name": "images/turned.png", "width": )",
-                           width, R"(, "height": )", height,
-                           R"(}], "categories": [{"id": 1, "name": "cat"}], "annotations": [)",
-                           R"({"image_id": 3, "category_id": 1, "bbox": [5, 5, 5, 5]}]})"));
+        "set.json", text(R"({"images": [{"id": 3, "file_name": "images/turned.png", "width": )",
+                         width, R"(, "height": )", height,
+                         R"(}], "categories": [{"id": 1, "name": "cat"}], "annotations": [)",
+                         R"({"image_id": 3, "category_id": 1, "bbox": [5, 5, 5, 5]}]})"));
   };
   coco(10, 20);
   EXPECT_THAT(rows(convert_list_file()[0]), ElementsAre(ElementsAre(1, 0, 0.5, 0.25, 1, 0.5, 0)));
@@ -204,9 +203,9 @@ TEST_F(ConvertAnnotations, ReadsACocoDataSet) {
   const auto refuses = [&](const std::string& annotations,
                            std::initializer_list<std::string_view> words) {
     folder_.write("instances.json",
-                  concat("{\"images\": [{\"id\": 1, \"file_name\": \"a.pgm\"}], \"categories\": "
-                         "[{\"id\": 1, \"name\": \"cat\"}], \"annotations\": [",
-                         annotations, "]}"));
+                  text("{\"images\": [{\"id\": 1, \"file_name\": \"a.pgm\"}], \"categories\": "
+                       "[{\"id\": 1, \"name\": \"cat\"}], \"annotations\": [",
+                       annotations, "]}"));
     expect_error([&] { convert_list_file(); }, words);
   };
   refuses(R"({"image_id": 2, "category_id": 1, "bbox": [0, 0, 1, 1]})",
@@ -375,10 +374,10 @@ TEST_F(ConvertAnnotations, AbsolutePathsNeedNoRoot) {
   options_.root = folder_ / "images";
   EXPECT_EQ(rows(convert("a.pgm\n")[0]).size(), 1U);
   options_.root = "/";
-  folder_.write("instances.json", concat("{\"images\": [{\"id\": 1, \"file_name\": \"", image,
-                                         "\"}], \"categories\": [{\"id\": 1, \"name\": \"cat\"}], "
-                                         "\"annotations\": [{\"image_id\": 1, \"category_id\": 1, "
-                                         "\"bbox\": [0, 0, 1, 1]}]}"));
+  folder_.write("instances.json", text("{\"images\": [{\"id\": 1, \"file_name\": \"", image,
+                                       "\"}], \"categories\": [{\"id\": 1, \"name\": \"cat\"}], "
+                                       "\"annotations\": [{\"image_id\": 1, \"category_id\": 1, "
+                                       "\"bbox\": [0, 0, 1, 1]}]}"));
   if (!test::kBuiltWithAnnotations) return;
   options_.label_type.clear();
   options_.root.clear();

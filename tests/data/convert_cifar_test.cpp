@@ -57,7 +57,7 @@ class ConvertCifar : public testing::Test {
     const std::string batch = cifar10_records();
     write_gzip(*good_ / "data_batch_1.bin.gz", batch);
     for (int i = 2; i <= 5; ++i) {
-      fs::copy(*good_ / "data_batch_1.bin.gz", *good_ / concat("data_batch_", i, ".bin.gz"));
+      fs::copy(*good_ / "data_batch_1.bin.gz", *good_ / text("data_batch_", i, ".bin.gz"));
     }
     fs::copy(*good_ / "data_batch_1.bin.gz", *good_ / "test_batch.bin.gz");
   }
@@ -103,7 +103,7 @@ TEST_F(ConvertCifar, WritesBothPartsPlainOrZipped) {
   const auto train = test::read_database(report.train_path);
   ASSERT_EQ(train.size(), 50000u);
   for (const size_t i : {size_t{0}, size_t{12345}, size_t{49999}}) {
-    EXPECT_EQ(train[i].first, concat(i < 10 ? "0000" : "", i));
+    EXPECT_EQ(train[i].first, text(i < 10 ? "0000" : "", i));
     const Datum datum = parsed(train[i].second);
     EXPECT_EQ(datum.channels(), 3);
     EXPECT_EQ(datum.height(), 32);

@@ -171,8 +171,8 @@ TEST_F(ConvertImageset, EncodeTypeAndResizeEncodeAnew) {
 TEST_F(ConvertImageset, ShuffleKeepsEachLineOnceInAnOrderOfItsSeed) {
   std::string lines;
   for (int i = 0; i < 20; ++i) {
-    image(concat(i, ".ppm"), colors_);
-    lines += concat(i, ".ppm ", i, "\n");
+    image(text(i, ".ppm"), colors_);
+    lines += text(i, ".ppm ", i, "\n");
   }
   list(lines);
   options_.shuffle = true;

@@ -51,7 +51,7 @@ TEST(DatumLoader, AnImageWithoutMemoryIsAnErrorWithItsKey) {
   const std::atomic<bool> stop = false;
   Batch batch;
   batch.samples = {{.record = 1}};
-  const auto reader = loading.source->reader(Access::forward);
+  const auto reader = loading.source->reader(ReadOrder::forward);
   const Record record = reader->read(1);
   {
     DatumLoader loader(loading);

@@ -180,7 +180,7 @@ TEST(PrintableKey, EscapesAndShortens) {
   EXPECT_EQ(escaped_key("caf\xC3\xA9 caf\xE9"), "caf\xC3\xA9 caf\\xe9");
   EXPECT_EQ(escaped_key(std::string(200, 'k')), std::string(200, 'k'));
   EXPECT_EQ(printable_key(std::string(200, 'k')), std::string(100, 'k').append("..."));
-  const std::string path = concat(std::string(200, 'k'), "/caf\u00e9.jpg");
+  const std::string path = text(std::string(200, 'k'), "/caf\u00e9.jpg");
   EXPECT_EQ(printable_key(path), path);
 }
 

@@ -21,7 +21,7 @@ class ExportImages : public testing::Test {
     options_.folder = folder_ / "images";
   }
   ConvertReport export_all(const Records& records) {
-    const std::string path = folder_ / concat("db", ++databases_);
+    const std::string path = folder_ / text("db", ++databases_);
     test::write_database(path, records);
     const auto source = open_database({.path = path, .logger = {}});
     options_.range = {0, source->count()};

@@ -23,13 +23,13 @@ class ImageFolder : public testing::Test {
                                               warnings_.push_back(text);
                                           });
     std::vector<std::string> all;
-    const auto reader = source->reader(Access::forward);
+    const auto reader = source->reader(ReadOrder::forward);
     for (int64_t i = 0; i < source->count(); ++i) {
       const Record record = reader->read(i);
       Datum datum;
       EXPECT_TRUE(datum.ParseFromArray(record.value.data(), static_cast<int>(record.value.size())));
       EXPECT_EQ(record.key, folder_ / ("set/" + datum.data()));
-      all.push_back(concat(datum.data(), " ", datum.label()));
+      all.push_back(text(datum.data(), " ", datum.label()));
     }
     return all;
   }
@@ -129,7 +129,7 @@ TEST_F(ImageFolder, AnImageThatIsGoneIsAnErrorWithItsPath) {
   file("a/1.jpg");
   const auto source = open_image_folder(folder_ / "set", "", {});
   std::filesystem::remove(folder_ / "set/a/1.jpg");
-  expect_error([&] { source->reader(Access::forward)->read(0); },
+  expect_error([&] { source->reader(ReadOrder::forward)->read(0); },
                {"set/a/1.jpg'", "No such file or directory"});
 }
 

@@ -51,7 +51,7 @@ TEST(ImageList, LinesThatAreNoneAreErrorsWithTheirNumber) {
   expect_error([] { read("a.jpg 1e99\n"); }, {"label '1e99'"});
   expect_error([] { read("a.jpg 3000000000\n"); }, {"label '3000000000'", "32 bits"});
   for (const char* twice : {"+-3", "++3", "-+3", "--3"}) {
-    expect_error([&] { read(concat("a.jpg ", twice, "\n")); }, {concat("label '", twice, "'")});
+    expect_error([&] { read(text("a.jpg ", twice, "\n")); }, {text("label '", twice, "'")});
   }
   EXPECT_EQ(read("a.jpg +3\n")[0].label, 3);
   expect_error([] { read("a.jpg 1\na.jpg 1 16777217\n"); },

@@ -19,7 +19,7 @@ using test::ScratchFolder;
 class ImageMeanTest : public testing::Test {
  protected:
   ImageMean mean_of(const Records& records, ColorMode color = ColorMode::as_stored) {
-    const std::string path = folder_ / concat("db", ++databases_);
+    const std::string path = folder_ / text("db", ++databases_);
     test::write_database(path, records);
     return image_mean(*open_database({.path = path, .logger = {}}), color);
   }
@@ -35,7 +35,7 @@ class ImageMeanTest : public testing::Test {
 TEST_F(ImageMeanTest, IsExactForBytes) {
   Records records;
   for (int i = 0; i < 3; ++i) {
-    records.emplace_back(concat("k", i), raw(1, 2, {static_cast<char>(i), '\xff'}));
+    records.emplace_back(text("k", i), raw(1, 2, {static_cast<char>(i), '\xff'}));
   }
   records.emplace_back("k3", raw(1, 2, {'\x07', '\xfe'}));
   const ImageMean mean = mean_of(records);
@@ -62,7 +62,7 @@ TEST_F(ImageMeanTest, IsTheSameOnAnyNumberOfThreads) {
     datum.set_height(1);
     datum.set_width(1);
     datum.add_float_data(1.0f / static_cast<float>(i + 1));
-    records.emplace_back(concat("k", 1000 + i), datum.SerializeAsString());
+    records.emplace_back(text("k", 1000 + i), datum.SerializeAsString());
   }
   double expected = 0;
   for (int i = 0; i < 200; ++i) expected += static_cast<double>(1.0f / static_cast<float>(i + 1));

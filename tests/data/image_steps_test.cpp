@@ -175,7 +175,7 @@ TEST_F(ImageSteps, CompressRefusesOtherChannels) {
         [&] {
           run(pixels, {8, 8}, channels, {Compress{90}});
         },
-        {"1 or 3 channels", concat("has ", channels)});
+        {"1 or 3 channels", text("has ", channels)});
   }
 }
 

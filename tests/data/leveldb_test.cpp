@@ -84,8 +84,8 @@ TEST_F(LevelDb, AnyOrderOfReadingGivesTheSameRecords) {
   const auto source = open();
   ASSERT_EQ(source->count(), 300);
   EXPECT_EQ(source->name(), "LevelDB '" + (folder_ / "db") + "'");
-  for (const Access access : {Access::forward, Access::random}) {
-    const auto reader = source->reader(access);
+  for (const ReadOrder order : {ReadOrder::forward, ReadOrder::random}) {
+    const auto reader = source->reader(order);
     for (const int64_t i : {0, 299, 16, 15, 17, 17, 0, 200, 33, 34, 299, 1, 160, 159, 161, 40}) {
       const Record record = reader->read(i);
       EXPECT_EQ(record.key, records[static_cast<size_t>(i)].first);
@@ -96,7 +96,7 @@ TEST_F(LevelDb, AnyOrderOfReadingGivesTheSameRecords) {
   // Readers of several threads, and after the source has gone.
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([reader = source->reader(Access::random), &records, t] {
+    threads.emplace_back([reader = source->reader(ReadOrder::random), &records, t] {
       for (size_t i = 0; i < 300; ++i) {
         const size_t at = (i * 7 + static_cast<size_t>(t)) % 300;
         EXPECT_EQ(reader->read(static_cast<int64_t>(at)).value, records[at].second);
@@ -114,7 +114,7 @@ TEST_F(LevelDb, ReadingChangesNothingInTheFolder) {
   {
     const auto one = open();
     EXPECT_EQ(test::read_database(folder_ / "db"), records);
-    EXPECT_EQ(one->reader(Access::random)->read(199).key, "00199");
+    EXPECT_EQ(one->reader(ReadOrder::random)->read(199).key, "00199");
   }
   EXPECT_EQ(contents_of(folder_ / "db"), before);
 }
@@ -197,7 +197,7 @@ TEST_F(LevelDb, ADatabaseThatAnotherProcessHasOpenIsAnErrorWithoutLockNone) {
   {
     const Holder holder(folder_ / "db");
     expect_error([&] { open(); },
-                 {"is open in another process", concat("(", holder.id(), ")"), "lock: NONE"});
+                 {"is open in another process", text("(", holder.id(), ")"), "lock: NONE"});
     EXPECT_EQ(open(LockMode::none)->count(), 1);
   }
   EXPECT_EQ(open()->count(), 1);
@@ -286,7 +286,7 @@ TEST_F(LevelDb, ALogThatIsCutOffIsAnError) {
   for (const size_t size : {whole.size() - 1, whole.size() - 100, block, block + 1, block + 7,
                             block - 1, size_t{20'000}, size_t{100}, size_t{5}}) {
     fs::resize_file(log, size);
-    expect_error([&] { open(); }, {"LevelDB '", ".log", concat("at byte ", size), "cut off"});
+    expect_error([&] { open(); }, {"LevelDB '", ".log", text("at byte ", size), "cut off"});
     folder_.write("db/" + fs::path(log).filename().string(), whole);
   }
   const std::string manifest = file_like("MANIFEST");

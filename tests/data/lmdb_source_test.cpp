@@ -64,8 +64,8 @@ TEST(LmdbSource, AnyOrderOfReadingGivesTheSameRecords) {
   test::write_database(folder / "db", records);
   const auto source = open_database({.path = folder / "db"});
   ASSERT_EQ(source->count(), 300);
-  for (const Access access : {Access::forward, Access::random}) {
-    const auto reader = source->reader(access);
+  for (const ReadOrder order : {ReadOrder::forward, ReadOrder::random}) {
+    const auto reader = source->reader(order);
     for (const int64_t i : {0, 299, 16, 15, 17, 17, 0, 200, 33, 34, 299, 1, 160, 159, 161, 40}) {
       const Record record = reader->read(i);
       EXPECT_EQ(record.key, records[static_cast<size_t>(i)].first);
@@ -90,7 +90,7 @@ TEST(LmdbSource, ManyReadersAndSourcesShareOneEnvironment) {
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       const auto source = open_database({.path = folder / "db"});
-      const auto reader = source->reader(t % 2 ? Access::random : Access::forward);
+      const auto reader = source->reader(t % 2 ? ReadOrder::random : ReadOrder::forward);
       for (int i = 0; i < 200; ++i) {
         const auto at = static_cast<size_t>((i * (t + 1) * 7) % 200);
         if (reader->read(static_cast<int64_t>(at)).value != records[at].second) ++wrong;
@@ -110,7 +110,7 @@ TEST(LmdbSource, EnvironmentsCloseAndOpenAgainFromManyThreads) {
     threads.emplace_back([&] {
       for (int i = 0; i < 100; ++i) {
         try {
-          open_database({.path = folder / "db"})->reader(Access::forward)->read(i % 20);
+          open_database({.path = folder / "db"})->reader(ReadOrder::forward)->read(i % 20);
         } catch (const Error&) {
           ++failed;
         }
@@ -144,7 +144,7 @@ TEST(LmdbSource, LockFileThatCannotBeOpenedIsDoneWithout) {
   fs::create_directory(folder / "db/lock.mdb");  // refused to every user
   Notes notes;
   const auto source = open_database({.path = folder / "db", .logger = notes.logger()});
-  EXPECT_EQ(source->reader(Access::forward)->read(0).value, "v");
+  EXPECT_EQ(source->reader(ReadOrder::forward)->read(0).value, "v");
   ASSERT_EQ(notes.texts.size(), 1u);
   EXPECT_THAT(notes.texts[0], HasSubstr("without a lock"));
 }
@@ -163,7 +163,7 @@ TEST(LmdbSource, ReadOnlyFolderOfAnotherUserIsRead) {
     try {
       const auto environment = LmdbEnvironment::open(folder / "db", LockMode::automatic, {});
       const auto source = open_database({.path = folder / "db"});
-      const bool right = source->reader(Access::random)->read(0).value == "v";
+      const bool right = source->reader(ReadOrder::random)->read(0).value == "v";
       ::_exit(right && !environment->locked() ? 0 : 1);
     } catch (const Error& error) {
       std::fprintf(stderr, "%s\n", error.what());
@@ -226,9 +226,9 @@ TEST(OpenDatabase, DamagedFilesAreErrors) {
   const std::string whole = test::read_file(folder / "db/data.mdb");
   for (const double part : {0.9, 0.5, 0.01}) {
     const auto size = static_cast<size_t>(part * static_cast<double>(whole.size()));
-    const std::string name = concat("cut", size);
+    const std::string name = text("cut", size);
     folder.write(name + "/data.mdb", whole.substr(0, size));
-    expect_error([&] { open_database({.path = folder / name}); }, {"is truncated", concat(size)});
+    expect_error([&] { open_database({.path = folder / name}); }, {"is truncated", text(size)});
   }
 }
 
@@ -259,12 +259,12 @@ TEST(OpenDatabase, FlippedBitsAreErrorsOrLeaveRecords) {
     const size_t at = page * 4096 + random.below(round % 3 == 0 ? 4096 : 200);
     damaged[at] ^= static_cast<char>(1u << random.below(8));
     folder.write("damaged/data.mdb", damaged);
-    SCOPED_TRACE(concat("byte ", at));
+    SCOPED_TRACE(text("byte ", at));
     try {
       const auto source = open_database({.path = folder / "damaged"});
       ASSERT_EQ(source->count(), 120);
-      for (const Access access : {Access::forward, Access::random}) {
-        const auto reader = source->reader(access);
+      for (const ReadOrder order : {ReadOrder::forward, ReadOrder::random}) {
+        const auto reader = source->reader(order);
         EXPECT_LE(test::different_records(*reader, records), 1);  // the byte's own
       }
     } catch (const Error& error) {
@@ -300,7 +300,7 @@ std::vector<std::vector<size_t>> nodes_of(const std::string& file, uint16_t kind
 TEST(OpenDatabase, ABranchThatLeadsToAnotherPageIsAnError) {
   ScratchFolder folder;
   Records records;
-  for (int i = 1000; i < 1300; ++i) records.emplace_back(concat(i), std::string(500, 'v'));
+  for (int i = 1000; i < 1300; ++i) records.emplace_back(text(i), std::string(500, 'v'));
   test::write_database(folder / "db", records);
   const std::string whole = test::read_file(folder / "db/data.mdb");
   const auto branches = nodes_of(whole, 1);
@@ -375,7 +375,7 @@ TEST(OpenDatabase, KeysThatAreComparedFromTheirEndsAreInOrder) {
   ASSERT_EQ(mdb_txn_begin(env, nullptr, 0, &transaction), 0);
   ASSERT_EQ(mdb_dbi_open(transaction, nullptr, MDB_REVERSEKEY, &table), 0);
   for (int i = 1000; i < 1300; ++i) {
-    std::string key = concat(i), bytes(200, 'v');
+    std::string key = text(i), bytes(200, 'v');
     MDB_val name{key.size(), key.data()}, value{bytes.size(), bytes.data()};
     ASSERT_EQ(mdb_put(transaction, table, &name, &value, 0), 0);
   }
@@ -390,7 +390,7 @@ TEST(OpenDatabase, KeysThatAreComparedFromTheirEndsAreInOrder) {
 TEST(OpenDatabase, PagesOfALargeRecordAreItsOwn) {
   ScratchFolder folder;
   Records records;
-  for (int i = 1000; i < 1020; ++i) records.emplace_back(concat(i), std::string(9000, 'v'));
+  for (int i = 1000; i < 1020; ++i) records.emplace_back(text(i), std::string(9000, 'v'));
   test::write_database(folder / "db", records);
   const std::string whole = test::read_file(folder / "db/data.mdb");
   const auto leaves = nodes_of(whole, 2);
@@ -440,9 +440,9 @@ TEST(OpenDatabase, AFailedAssertionIsAnErrorAndTheEnvironmentIsNotUsedAgain) {
   {
     const auto source = open_database({.path = folder / "damaged"});
     folder.write("damaged/data.mdb", damaged);  // while it is open
-    const auto reader = source->reader(Access::forward);
+    const auto reader = source->reader(ReadOrder::forward);
     expect_error([&] { reader->read(0); }, {"is damaged (", "Assertion", "NUMKEYS"});
-    expect_error([&] { source->reader(Access::forward); }, {"is damaged, as was found before"});
+    expect_error([&] { source->reader(ReadOrder::forward); }, {"is damaged, as was found before"});
     expect_error([&] { LmdbEnvironment::open(folder / "damaged", LockMode::automatic, {}); },
                  {"is damaged, as was found before"});
     expect_error([&] { open_database({.path = folder / "damaged"}); },

@@ -50,7 +50,7 @@ TEST(LmdbWriter, NothingIsUnderTheNameBeforeFinish) {
   ScratchFolder folder;
   {
     LmdbWriter writer(folder / "db");
-    for (int i = 0; i < 5000; ++i) writer.put(concat("key", 10000 + i), "value");
+    for (int i = 0; i < 5000; ++i) writer.put(text("key", 10000 + i), "value");
     EXPECT_FALSE(fs::exists(folder / "db"));
     writer.finish();
     EXPECT_EQ(writer.count(), 5000);
@@ -84,7 +84,7 @@ TEST(LmdbWriter, KilledLeavesNoDatabaseAndIsInNobodysWay) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     LmdbWriter writer(folder / "db");
-    for (int i = 0; i < 3500; ++i) writer.put(concat("old", 10000 + i), std::string(1000, 'o'));
+    for (int i = 0; i < 3500; ++i) writer.put(text("old", 10000 + i), std::string(1000, 'o'));
     ::kill(::getpid(), SIGKILL);
   }
   int status = 0;
@@ -119,16 +119,16 @@ TEST(LmdbWriter, GrowsBeyondItsFirstMap) {
   {
     LmdbWriter writer(folder / "db");
     for (int i = 0; i < kCount; ++i) {
-      writer.put(concat("k", 100 + i), std::string(size_t{4} << 20, static_cast<char>('0' + i)));
+      writer.put(text("k", 100 + i), std::string(size_t{4} << 20, static_cast<char>('0' + i)));
     }
     writer.finish();
   }
   const auto source = open_database({.path = folder / "db"});
   EXPECT_EQ(source->count(), kCount);
-  const auto reader = source->reader(Access::random);
+  const auto reader = source->reader(ReadOrder::random);
   for (const int i : {0, 5, kCount - 1}) {
     const Record record = reader->read(i);
-    EXPECT_EQ(record.key, concat("k", 100 + i));
+    EXPECT_EQ(record.key, text("k", 100 + i));
     EXPECT_EQ(record.value.size(), size_t{4} << 20);
     EXPECT_EQ(record.value.back(), static_cast<char>('0' + i));
   }
@@ -175,7 +175,7 @@ TEST(LmdbWriter, OverwritesOnlyWhenAskedAndOnlyDatabases) {
   EXPECT_EQ(test::read_database(folder / "db"), (test::Records{{"new", "2"}}));
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"db"});
   // Who had the old one open goes on reading it.
-  EXPECT_EQ(open_before->reader(Access::forward)->read(0).key, "old");
+  EXPECT_EQ(open_before->reader(ReadOrder::forward)->read(0).key, "old");
 
   folder.write("photos/cat.jpg", "");
   expect_error([&] { LmdbWriter(folder / "photos", true); }, {"is not an LMDB database"});
@@ -283,7 +283,7 @@ TEST(LmdbWriter, AFullDiskIsAnErrorAndLeavesTheOldDatabaseAlone) {
     // A page and a half: the first write ends early, as one does that meets the end of the disk.
     const FileSizeLimit limit(size_t{1} << 20 | 6144);
     LmdbWriter writer(folder / "db", true);
-    for (int i = 0; i < 100; ++i) writer.put(concat("k", 100 + i), std::string(100'000, 'v'));
+    for (int i = 0; i < 100; ++i) writer.put(text("k", 100 + i), std::string(100'000, 'v'));
     expect_error([&] { writer.finish(); },
                  {"cannot write", "Input/output error", "may be full", "make room"});
   }

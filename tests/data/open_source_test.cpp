@@ -27,7 +27,7 @@ class OpenSource : public testing::Test {
     if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
     test::Records members;
     for (int i = 0; i < 4; ++i) {
-      const std::string name = concat(i < 3 ? "cat/" : "dog/", i, ".pgm");
+      const std::string name = text(i < 3 ? "cat/" : "dog/", i, ".pgm");
       const std::string image = test::pgm(1, 2, std::string(2, static_cast<char>(10 * i)));
       folder_.write("images/" + name, image);
       members.emplace_back(name, image);

@@ -225,7 +225,7 @@ TEST_P(Orientations, OfConvertedImages) {
   folder.write("a.jpg", jpeg(tag()));
   const Pixels expected = turned(decode(jpeg(""), ColorMode::color), number());
   for (const bool encoded : {false, true}) {
-    const std::string output = folder / concat("db", encoded);
+    const std::string output = folder / text("db", encoded);
     convert_imageset({.root = folder.path().string(),
                       .list = folder.write("list.txt", "a.jpg 1\n"),
                       .output = output,
@@ -278,9 +278,8 @@ TEST_P(Orientations, OfImagesOfANet) {
 
 INSTANTIATE_TEST_SUITE_P(All, Orientations, testing::Combine(testing::Range(1, 9), testing::Bool()),
                          [](const auto& test) {
-                           return concat(std::get<0>(test.param), std::get<1>(test.param)
-                                                                      ? "_big_endian"
-                                                                      : "_little_endian");
+                           return text(std::get<0>(test.param),
+                                       std::get<1>(test.param) ? "_big_endian" : "_little_endian");
                          });
 
 TEST(ExifOrientation, DamagedOnesAreIgnored) {

@@ -78,9 +78,9 @@ TEST_F(Png, EveryKindIsOpenCvs) {
             for (const Depth out : {Depth::bytes, Depth::own}) {
               if (depth == 16 && mode == ColorMode::as_stored && out == Depth::bytes) continue;
               const auto said = [&] {
-                return concat("type ", color, ", ", depth, " bits, mode ", static_cast<int>(mode),
-                              interlaced ? ", interlaced" : "", clear ? ", tRNS" : "",
-                              out == Depth::own ? ", own depth" : "");
+                return text("type ", color, ", ", depth, " bits, mode ", static_cast<int>(mode),
+                            interlaced ? ", interlaced" : "", clear ? ", tRNS" : "",
+                            out == Depth::own ? ", own depth" : "");
               };
               const Image expected = codec.decode(file, mode, out);
               const Image image = decoder_.open(file, mode, out);
@@ -151,7 +151,7 @@ TEST_F(Png, DamageIsAnErrorAndPrintsNothing) {
     expect_error([&] { decoder_.open(file, ColorMode::color); }, words);
   };
   for (size_t size = 9; size < good.size(); size += 7)
-    fails(good.substr(0, size), {"cut off", concat(size, " bytes")});
+    fails(good.substr(0, size), {"cut off", text(size, " bytes")});
   std::string flipped = good;
   flipped[good.find("IDAT") + 20] ^= 1;
   fails(flipped, {"damaged", "IDAT: CRC error"});

@@ -136,7 +136,7 @@ TEST(Prefetcher, ThreadsThatCannotBeStartedAreAnError) {
   for (const int given : {0, 1, 3}) {
     threads_left = given;
     expect_error([&] { Prefetcher({.threads = 4, .depth = 2}, Sampler({.count = 10}), slow(log)); },
-                 {concat("cannot start more than ", given, " of 4 threads"), "lower threads"});
+                 {text("cannot start more than ", given, " of 4 threads"), "lower threads"});
     threads_left = kNoLimit;
   }
   Prefetcher prefetcher({.threads = 4}, Sampler({.count = 10}), slow(log));
@@ -152,7 +152,7 @@ class WatchingLoader : public BatchLoader {
   void load(Batch&, const std::atomic<bool>&) override {
     std::this_thread::sleep_for(1500us);
     if (thread_ == 0) return;
-    std::ifstream file(concat("/proc/self/task/", thread_.load(), "/stat"));
+    std::ifstream file(text("/proc/self/task/", thread_.load(), "/stat"));
     const std::string stat{std::istreambuf_iterator<char>(file), {}};
     // The state follows the name, which is in parentheses.
     asleep_ += stat.find(") S") != std::string::npos ? 1 : 0;
@@ -169,8 +169,8 @@ TEST(Prefetcher, OpenMpThreadsSleepWhileABatchIsLoaded) {
     // libgomp has read it; without it, threads spin for 3 ms and more before they sleep.
     const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
     const char* const name = "Prefetcher.OpenMpThreadsSleepWhileABatchIsLoaded";
-    EXPECT_EQ(std::system(concat("env -u OMP_WAIT_POLICY '", program, "' --gtest_filter=", name,
-                                 " > /dev/null")
+    EXPECT_EQ(std::system(text("env -u OMP_WAIT_POLICY '", program, "' --gtest_filter=", name,
+                               " > /dev/null")
                               .c_str()),
               0);
     return;

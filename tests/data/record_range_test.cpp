@@ -13,7 +13,7 @@ class RecordRangeTest : public testing::Test {
  protected:
   RecordRangeTest() {
     test::Records records;
-    for (int i = 0; i < 100; ++i) records.emplace_back(concat("k", 1000 + 2 * i), "v");
+    for (int i = 0; i < 100; ++i) records.emplace_back(text("k", 1000 + 2 * i), "v");
     records.emplace_back(std::string("z\0\x7f", 3), "v");
     test::write_database(folder_ / "db", records);
     source_ = open_database({.path = folder_ / "db", .logger = {}});

@@ -63,18 +63,18 @@ class Tar : public testing::Test {
   /// "key=bytes label..." of each record; keys without the folder.
   std::vector<std::string> records(RecordSource& source) {
     std::vector<std::string> all;
-    const auto reader = source.reader(Access::random);
+    const auto reader = source.reader(ReadOrder::random);
     for (int64_t i = 0; i < source.count(); ++i) {
       const Record record = reader->read(i);
       EXPECT_EQ(reader->key(i), record.key);
       Datum datum;
       EXPECT_TRUE(datum.ParseFromArray(record.value.data(), static_cast<int>(record.value.size())));
       EXPECT_TRUE(datum.encoded());
-      std::string text(record.key.substr(folder_.path().string().size() + 1));
-      text += "=" + datum.data();
-      if (datum.has_label()) text += concat(" ", datum.label());
-      for (const float label : datum.float_label()) text += concat(" ", label);
-      all.push_back(text);
+      std::string prototxt(record.key.substr(folder_.path().string().size() + 1));
+      prototxt += "=" + datum.data();
+      if (datum.has_label()) prototxt += text(" ", datum.label());
+      for (const float label : datum.float_label()) prototxt += text(" ", label);
+      all.push_back(prototxt);
     }
     return all;
   }
@@ -125,8 +125,8 @@ TEST_F(Tar, FoldersAreClassesWhereThereAreNoLabels) {
 
 TEST_F(Tar, ShardsAreNamedByPatternsAndLists) {
   for (const char* shard : {"t-000.tar", "t-001.tar", "t-002.tar"}) {
-    folder_.write(
-        shard, tar({{concat("x", shard[4], ".jpg"), shard}, {concat("x", shard[4], ".cls"), "1"}}));
+    folder_.write(shard,
+                  tar({{text("x", shard[4], ".jpg"), shard}, {text("x", shard[4], ".cls"), "1"}}));
   }
   for (const char* pattern :
        {"t-{000..002}.tar", "t-*.tar", "t-00[012].tar", "t-{000,001,002}.tar"}) {
@@ -153,7 +153,7 @@ TEST_F(Tar, LongNamesOfOtherFormatsAreRead) {
   // A pax header in front of the member: "LENGTH path=NAME\n".
   std::string pax = " path=" + name + "\n";
   size_t length = pax.size() + 3;
-  pax = concat(length, pax);
+  pax = text(length, pax);
   ASSERT_EQ(pax.size(), length);
   const std::string header = with_header(test::tar_member("pax", pax), {{156, "x"}});
   folder_.write("a.tar", header + tar({{"short.jpg", "pixels"}}));
@@ -290,7 +290,7 @@ TEST_F(Tar, AFileThatChangesWhileItIsReadIsAnError) {
   folder_.write("a.tar", tar({{"1.jpg", "old"}, {"1.cls", "1"}}));
   const auto source = open("a.tar");
   folder_.write("a.tar", tar({{"1.jpg", "new one"}, {"1.cls", "1"}, {"2.jpg", ""}}));
-  const auto reader = source->reader(Access::random);
+  const auto reader = source->reader(ReadOrder::random);
   expect_error([&] { reader->read(0); }, {"a.tar' was changed"});
 }
 

@@ -23,7 +23,7 @@ using test::ScratchFolder;
 class VerifyDatabase : public testing::Test {
  protected:
   VerifyReport verify(const Records& records, const VerifyOptions& options = {}) {
-    const std::string path = folder_ / concat("db", ++databases_);
+    const std::string path = folder_ / text("db", ++databases_);
     test::write_database(path, records);
     return verify_database(*open_database({.path = path, .logger = {}}), options);
   }
@@ -67,7 +67,7 @@ TEST_F(VerifyDatabase, CountsKindsShapesAndLabels) {
 TEST_F(VerifyDatabase, FindsEveryBadRecordOnAnyNumberOfThreads) {
   Records records;
   for (int i = 0; i < 300; ++i) {
-    records.emplace_back(concat("k", 1000 + i), i % 100 == 7 ? "junk" : raw(i % 10));
+    records.emplace_back(text("k", 1000 + i), i % 100 == 7 ? "junk" : raw(i % 10));
   }
   Datum cut = test::byte_datum(3, 4, 5, 0);
   cut.set_data(cut.data().substr(1));
@@ -79,7 +79,7 @@ TEST_F(VerifyDatabase, FindsEveryBadRecordOnAnyNumberOfThreads) {
     EXPECT_EQ(report.bad, 4);
     ASSERT_EQ(report.problems.size(), 4u);
     for (size_t i = 0; i < 3; ++i) {
-      EXPECT_NE(report.problems[i].find(concat("'k", 1007 + 100 * i, "'")), std::string::npos);
+      EXPECT_NE(report.problems[i].find(text("'k", 1007 + 100 * i, "'")), std::string::npos);
     }
     EXPECT_NE(report.problems[3].find("holds 59 bytes instead of 60"), std::string::npos);
     EXPECT_EQ(report.raw, 297);
@@ -221,7 +221,7 @@ class DamagedDatabase : public testing::Test {
     try {
       const auto source = open_database({.path = path_, .logger = {}});
       EXPECT_EQ(source->count(), 400);
-      EXPECT_LE(test::different_records(*source->reader(Access::forward), records_), 1);
+      EXPECT_LE(test::different_records(*source->reader(ReadOrder::forward), records_), 1);
       return !verify_database(*source).ok();
     } catch (const Error&) {
       return true;
@@ -263,7 +263,7 @@ TEST_F(DamagedDatabase, NoFlippedByteOfAPageOfKeysEndsTheProcess) {
     std::string damaged = file_;
     damaged[place] = static_cast<char>(damaged[place] ^ bits);
     ++tried;
-    SCOPED_TRACE(concat("byte ", place));
+    SCOPED_TRACE(text("byte ", place));
     noticed += notices(damaged);
   };
   for (size_t page = 0; page < file_.size() / kPage; ++page) {

@@ -26,9 +26,9 @@ class ExtractFeatures : public testing::Test {
 
   std::string data_layer(const std::string& more = "", const std::string& name = "data",
                          const std::string& database = "db") const {
-    return concat("layer { name: '", name, "' type: 'Data' top: '", name, "' top: '", name,
-                  "_label' data_param { source: '", folder_ / database,
-                  "' backend: LMDB batch_size: 4 ", more, " } }\n");
+    return text("layer { name: '", name, "' type: 'Data' top: '", name, "' top: '", name,
+                "_label' data_param { source: '", folder_ / database,
+                "' backend: LMDB batch_size: 4 ", more, " } }\n");
   }
   ExtractReport extract(const std::string& layers) {
     const std::string path = folder_.write("net.prototxt", layers);
@@ -76,7 +76,7 @@ TEST_F(ExtractFeatures, OneRowARecordWithItsKeyAndLabel) {
   const auto rows = test::read_database(folder_ / "a");
   ASSERT_EQ(rows.size(), 10u);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(rows[static_cast<size_t>(i)].first, concat("0000000", i));
+    EXPECT_EQ(rows[static_cast<size_t>(i)].first, text("0000000", i));
     const Datum datum = datums("a")[static_cast<size_t>(i)];
     EXPECT_EQ(datum.label(), i);
     EXPECT_EQ(datum.channels(), 6);
@@ -132,7 +132,7 @@ TEST_F(ExtractFeatures, ShuffledRecordsAndRandSkipKeepTheirKeys) {
     while (std::getline(lines, line)) {
       const int key = std::stoi(line.substr(0, 8));
       ++seen.at(static_cast<size_t>(key));
-      EXPECT_TRUE(line.substr(8).starts_with(concat(",", 2 * key, ","))) << line;
+      EXPECT_TRUE(line.substr(8).starts_with(text(",", 2 * key, ","))) << line;
     }
     EXPECT_EQ(seen, std::vector<int>(10, 1)) << order;
   }
@@ -241,7 +241,7 @@ TEST_F(ExtractFeatures, SeveralLabelsOfARecordAreKept) {
     for (const float label : {static_cast<float>(i), -0.5f * static_cast<float>(i)}) {
       datum.add_float_label(label);
     }
-    records.emplace_back(concat("k", i), datum.SerializeAsString());
+    records.emplace_back(text("k", i), datum.SerializeAsString());
   }
   test::write_database(folder_ / "several", records);
   const std::string layers = data_layer("", "data", "several");

@@ -77,9 +77,9 @@ void assign(const BlobProto& from, Tensor& to) {
   if (from.data_size() != to.count())
     throw Error("the case has ", from.data_size(), " values for ", to.count());
   if (to.dtype() == DType::f64) {
-    std::copy(from.data().begin(), from.data().end(), to.host_overwrite<double>());
+    std::copy(from.data().begin(), from.data().end(), to.overwrite<double>());
   } else {
-    std::copy(from.data().begin(), from.data().end(), to.host_overwrite<float>());
+    std::copy(from.data().begin(), from.data().end(), to.overwrite<float>());
   }
 }
 
@@ -87,13 +87,13 @@ void Comparison::compare(const std::string& what, const Tensor& actual,
                          const google::protobuf::RepeatedField<float>& expected, double relative) {
   if (actual.count() != expected.size()) {
     if (failure_.empty()) {
-      failure_ = concat(what, " has ", actual.count(), " values instead of ", expected.size());
+      failure_ = text(what, " has ", actual.count(), " values instead of ", expected.size());
     }
     return;
   }
   const Tensor plain = actual.contiguous();
   for (int i = 0; i < expected.size(); ++i) {
-    compare(concat(what, "[", i, "]"), plain.at(i), static_cast<double>(expected.Get(i)), relative);
+    compare(text(what, "[", i, "]"), plain.at(i), static_cast<double>(expected.Get(i)), relative);
   }
 }
 
@@ -103,7 +103,7 @@ void Comparison::compare(const std::string& what, double actual, double expected
   worst_ = std::max(worst_, error / (std::abs(expected) + kAbsolute / relative));
   const bool equal = error <= kAbsolute + relative * std::abs(expected) ||
                      (std::isnan(actual) && std::isnan(expected)) || actual == expected;
-  if (!equal && failure_.empty()) failure_ = concat(what, " = ", actual, " instead of ", expected);
+  if (!equal && failure_.empty()) failure_ = text(what, " = ", actual, " instead of ", expected);
 }
 
 }  // namespace crema::golden

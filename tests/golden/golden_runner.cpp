@@ -59,7 +59,7 @@ void compare_params(const Case& golden, const std::string& kind, Net& net, bool 
     Layer& layer = net.layer(entry->name());
     for (int i = 0; i < entry->blobs_size(); ++i) {
       Parameter& parameter = *layer.params().at(static_cast<size_t>(i));
-      const std::string what = concat(kind, " ", entry->name(), " ", i);
+      const std::string what = text(kind, " ", entry->name(), " ", i);
       result.compare(what, parameter.data, entry->blobs(i).data(), tolerance);
       if (gradients && parameter.needs_gradient && entry->blobs(i).diff_size()) {
         result.compare(what + " gradient", parameter.gradient(), entry->blobs(i).diff(),
@@ -114,7 +114,7 @@ void run_layer_case(const Case& golden, NetParameter param, Context& context, bo
       if (!output || !net.has_diff(*output)) continue;
       Tensor diff(output->shape(), output->diff.dtype());
       for (int i = 0; i < entry->blobs(0).diff_size(); ++i) {
-        diff.host_mut<float>()[i] = entry->blobs(0).diff(i);
+        diff.change<float>()[i] = entry->blobs(0).diff(i);
       }
       output->diff.copy_from(diff);
     }
@@ -178,7 +178,7 @@ void run_solver_case(const Case& golden, SolverParameter param, Context& context
   size_t iteration = 0;
   for (const LayerParameter* entry : golden.entries("LossPerIter")) {
     for (const float loss : entry->blobs(0).data()) {
-      result.compare(concat("loss of iteration ", iteration), losses.at(iteration),
+      result.compare(text("loss of iteration ", iteration), losses.at(iteration),
                      static_cast<double>(loss), kValues);
       ++iteration;
     }
@@ -251,7 +251,7 @@ void run_and_print(const std::filesystem::path& path, Context& context, const Se
   } catch (const Error& error) {
     const bool refused = error.message().find("refuses this problem") != std::string::npos;
     if (refused && (must_be_refused || !settings.strict)) {
-      leave_out(counts.refused, concat("refused ", error.what()));
+      leave_out(counts.refused, text("refused ", error.what()));
     } else {
       fail(error.what());
     }

@@ -11,8 +11,8 @@ namespace {
 using testing::ElementsAre;
 
 std::string accuracy(const std::string& settings = "") {
-  return concat("layer { type: 'Accuracy' bottom: 'score' bottom: 'label' accuracy_param { ",
-                settings, " } }");
+  return text("layer { type: 'Accuracy' bottom: 'score' bottom: 'label' accuracy_param { ",
+              settings, " } }");
 }
 
 /// Scores whose order is 2, 1, 0 in every row.

@@ -35,17 +35,17 @@ class AnnotatedData : public testing::Test {
   }
   std::string source(const std::vector<AnnotatedDatum>& records,
                      DatabaseKind kind = DatabaseKind::lmdb) {
-    const std::string path = folder_ / concat("db", databases_++);
+    const std::string path = folder_ / text("db", databases_++);
     test::write_database(path, annotated_records(records), kind);
     return path;
   }
   LayerCase layer(const std::string& database, const std::string& transform = "",
                   const std::string& samplers = "", const std::string& data = "batch_size: 1",
                   Phase phase = Phase::train) {
-    return {.layer = concat("layer { type: 'AnnotatedData' top: 'data' top: 'label' "
-                            "transform_param { ",
-                            transform, " } data_param { source: '", database, "' backend: LMDB ",
-                            data, " } annotated_data_param { ", samplers, " } }"),
+    return {.layer = text("layer { type: 'AnnotatedData' top: 'data' top: 'label' "
+                          "transform_param { ",
+                          transform, " } data_param { source: '", database, "' backend: LMDB ",
+                          data, " } annotated_data_param { ", samplers, " } }"),
             .phase = phase};
   }
   /// The boxes of the next batch, a row each.
@@ -178,8 +178,8 @@ TEST_F(AnnotatedData, BoxesFollowTheCentreCropAndAreClipped) {
 
   // Centres at (17.5, 2.5) and (2.5, 4) of the crop; shares 15 x 10 of 25 x 15, and 3 / 5.
   const auto labels = [&](const std::string& constraint) {
-    LayerRun constrained(layer(path, concat("crop_size: 20 emit_constraint { ", constraint, " }"),
-                               "", "batch_size: 1", Phase::test));
+    LayerRun constrained(layer(path, text("crop_size: 20 emit_constraint { ", constraint, " }"), "",
+                               "batch_size: 1", Phase::test));
     std::vector<double> found;
     for (const auto& row : rows(constrained)) found.push_back(row[1]);
     return found;
@@ -266,7 +266,7 @@ TEST_F(AnnotatedData, IsTheSameForAnyNumberOfThreads) {
   std::vector<double> images, boxes;
   for (const int threads : {1, 3}) {
     LayerRun run(layer(path, kEverything, kSamplers,
-                       concat("batch_size: 3 shuffle: true threads: ", threads)));
+                       text("batch_size: 3 shuffle: true threads: ", threads)));
     std::vector<double> all, labels;
     for (int b = 0; b < 12; ++b) {
       run.forward();
@@ -340,8 +340,8 @@ TEST_F(AnnotatedData, RefusesBadRecordsByTheirKeys) {
 
 TEST_F(AnnotatedData, ChecksLabelsAgainstTheLabelMap) {
   const std::string path = source({boxed_rectangle(2, 2, {0, 0, 1, 1}, 7)});
-  const auto with_map = [&](const std::string& text) {
-    return layer(path, "", concat("label_map_file: '", folder_.write("map.prototxt", text), "'"));
+  const auto with_map = [&](const std::string& prototxt) {
+    return layer(path, "", text("label_map_file: '", folder_.write("map.prototxt", prototxt), "'"));
   };
   LayerRun run(with_map("item { name: 'background' label: 0 } item { name: 'dog' label: 7 }"));
   EXPECT_EQ(rows(run)[0][1], 7);
@@ -356,8 +356,8 @@ TEST_F(AnnotatedData, ChecksLabelsAgainstTheLabelMap) {
 
 TEST_F(AnnotatedData, RefusesSettingsAndRecordsOfOtherLayers) {
   const std::string path = source({boxed_rectangle(2, 2, {0, 0, 1, 1})});
-  const auto sampler = [&](const std::string& text) {
-    return layer(path, "", concat("batch_sampler { ", text, " }"));
+  const auto sampler = [&](const std::string& prototxt) {
+    return layer(path, "", text("batch_sampler { ", prototxt, " }"));
   };
   fails(sampler("sampler { min_scale: 0.5 max_scale: 0.3 }"), {"scale", "0.5", "0.3"});
   fails(sampler("sampler { min_scale: 0 }"), {"scale", "above 0"});
@@ -375,12 +375,12 @@ TEST_F(AnnotatedData, RefusesSettingsAndRecordsOfOtherLayers) {
   const std::string plain = folder_ / "plain";
   test::write_counting_database(plain, 2);
   fails(layer(plain), {"record '00000000'", "is a Datum", "\"Data\""});
-  fails({.layer = concat("layer { type: 'Data' top: 'data' data_param { source: '", path,
-                         "' backend: LMDB batch_size: 1 } }")},
+  fails({.layer = text("layer { type: 'Data' top: 'data' data_param { source: '", path,
+                       "' backend: LMDB batch_size: 1 } }")},
         {"record '00000000'", "AnnotatedDatum", "\"AnnotatedData\""});
-  fails({.layer = concat("layer { type: 'Data' top: 'data' transform_param { emit_constraint { } } "
-                         "data_param { source: '",
-                         plain, "' backend: LMDB batch_size: 1 } }")},
+  fails({.layer = text("layer { type: 'Data' top: 'data' transform_param { emit_constraint { } } "
+                       "data_param { source: '",
+                       plain, "' backend: LMDB batch_size: 1 } }")},
         {"emit_constraint", "not implemented"});
 }
 
@@ -416,20 +416,20 @@ TEST_F(AnnotatedData, ANetTrainsOnBoxes) {
     records.push_back(boxed_rectangle(8, 16, {double(i), 2, double(i + 4), 6}));
   SolverParameter param;
   parse_text_proto(
-      concat("net_param { ",
-             layer(source(records), "scale: 0.00390625", "", "batch_size: 1 shuffle: true").layer,
-             "layer { type: 'InnerProduct' name: 'ip' bottom: 'data' top: 'ip' "
-             "inner_product_param { num_output: 1 } }"
-             "layer { type: 'Slice' name: 'parts' bottom: 'label' top: 'ids' top: 'left' "
-             "top: 'rest' slice_param { axis: 3 slice_point: 3 slice_point: 4 } }"
-             "layer { type: 'Silence' name: 'unread' bottom: 'ids' bottom: 'rest' }"
-             "layer { type: 'Reduction' name: 'truth' bottom: 'left' top: 'sum' "
-             "reduction_param { operation: SUM } }"
-             "layer { type: 'Reshape' name: 'truth' bottom: 'sum' top: 'truth' "
-             "reshape_param { shape { dim: 1 dim: 1 } } }"
-             "layer { type: 'EuclideanLoss' name: 'loss' bottom: 'ip' bottom: 'truth' "
-             "top: 'loss' } } base_lr: 0.02 lr_policy: 'fixed' max_iter: 400 snapshot_prefix: '",
-             folder_ / "snap", "' snapshot_after_train: false"),
+      text("net_param { ",
+           layer(source(records), "scale: 0.00390625", "", "batch_size: 1 shuffle: true").layer,
+           "layer { type: 'InnerProduct' name: 'ip' bottom: 'data' top: 'ip' "
+           "inner_product_param { num_output: 1 } }"
+           "layer { type: 'Slice' name: 'parts' bottom: 'label' top: 'ids' top: 'left' "
+           "top: 'rest' slice_param { axis: 3 slice_point: 3 slice_point: 4 } }"
+           "layer { type: 'Silence' name: 'unread' bottom: 'ids' bottom: 'rest' }"
+           "layer { type: 'Reduction' name: 'truth' bottom: 'left' top: 'sum' "
+           "reduction_param { operation: SUM } }"
+           "layer { type: 'Reshape' name: 'truth' bottom: 'sum' top: 'truth' "
+           "reshape_param { shape { dim: 1 dim: 1 } } }"
+           "layer { type: 'EuclideanLoss' name: 'loss' bottom: 'ip' bottom: 'truth' "
+           "top: 'loss' } } base_lr: 0.02 lr_policy: 'fixed' max_iter: 400 snapshot_prefix: '",
+           folder_ / "snap", "' snapshot_after_train: false"),
       "solver.prototxt", param);
   Context context({.seed = 3});
   Solver solver(param, context);

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 
 LayerCase argmax(const std::string& settings, const Input& bottom) {
-  return {.layer = concat("layer { type: 'ArgMax' argmax_param { ", settings, " } }"),
+  return {.layer = text("layer { type: 'ArgMax' argmax_param { ", settings, " } }"),
           .bottoms = {bottom}};
 }
 
@@ -95,7 +95,7 @@ TEST(ArgMax, AgreesWithSorting) {
     for (const int64_t top_k : {int64_t{1}, int64_t{5}, shape[1]}) {
       if (top_k > shape[1]) continue;
       for (const Input& x : {uniform(shape), labels(shape, 4)}) {
-        LayerRun run(argmax(concat("axis: 1 top_k: ", top_k), x));
+        LayerRun run(argmax(text("axis: 1 top_k: ", top_k), x));
         run.forward();
         EXPECT_EQ(run.top(0), by_sorting(run.bottom_values(0), shape[0], shape[1], shape[2], top_k))
             << shape.str() << " top " << top_k;

@@ -17,7 +17,7 @@ using testing::Each;
 using testing::Not;
 
 std::string layer(const std::string& settings) {
-  return concat("layer { type: 'Attention' attention_param { ", settings, " } }");
+  return text("layer { type: 'Attention' attention_param { ", settings, " } }");
 }
 
 struct Sizes {
@@ -26,7 +26,7 @@ struct Sizes {
 
 LayerCase attention(const Sizes& s, const std::string& settings,
                     const std::vector<Input>& masks = {}) {
-  LayerCase c{.layer = layer(concat("num_heads: ", s.heads, " ", settings)),
+  LayerCase c{.layer = layer(text("num_heads: ", s.heads, " ", settings)),
               .bottoms = {uniform({s.batch, s.queries, s.heads * s.depth}, -2, 2),
                           uniform({s.batch, s.keys, s.heads * s.depth}, -2, 2),
                           uniform({s.batch, s.keys, s.heads * s.value_depth}, -2, 2)}};
@@ -89,8 +89,7 @@ TEST(Attention, SizesThatFillNoBlock) {
         Sizes{2, 1, 257, 129, 8, 35}, Sizes{1, 1, 128, 128, 64, 64}}) {
     for (const bool causal : {false, true}) {
       for (const bool masked : {false, true}) {
-        SCOPED_TRACE(
-            concat(s.queries, " ", s.keys, causal ? " causal" : "", masked ? " mask" : ""));
+        SCOPED_TRACE(text(s.queries, " ", s.keys, causal ? " causal" : "", masked ? " mask" : ""));
         const Input mask = labels({s.batch, s.keys}, 2);
         const LayerCase c = attention(s, causal ? "causal: true" : "",
                                       masked ? std::vector<Input>{mask} : std::vector<Input>{});

@@ -23,7 +23,7 @@ using testing::Pointwise;
 using testing::UnorderedElementsAre;
 
 std::string batch_norm(const std::string& settings) {
-  return concat("layer { type: 'BatchNorm' batch_norm_param { ", settings, " } }");
+  return text("layer { type: 'BatchNorm' batch_norm_param { ", settings, " } }");
 }
 
 LayerCase drawn(const std::string& settings, const Shape& shape = {4, 3, 3, 4}) {
@@ -32,7 +32,7 @@ LayerCase drawn(const std::string& settings, const Shape& shape = {4, 3, 3, 4}) 
 
 /// Stored statistics whose factor is not 1.
 LayerCase stored(const std::string& settings, const Shape& shape = {4, 3, 3, 4}) {
-  LayerCase c = drawn(concat("use_global_stats: true ", settings), shape);
+  LayerCase c = drawn(text("use_global_stats: true ", settings), shape);
   const auto channels = static_cast<size_t>(shape[1]);
   c.params = {std::vector<double>(channels, 0.3), std::vector<double>(channels, 1.2), {1.5}};
   for (size_t i = 0; i < channels; ++i) c.params[0][i] += 0.1 * static_cast<double>(i % 7);
@@ -129,7 +129,7 @@ TEST(BatchNorm, SurvivesALargeMean) {
 
 /// Values of a mean far from 0 that are exact in f32: steps of 2^-10 around 10000, deviation 1e-2.
 LayerCase far_from_zero(const std::string& settings, const Shape& shape) {
-  LayerCase c = drawn(concat("eps: 0 ", settings), shape);
+  LayerCase c = drawn(text("eps: 0 ", settings), shape);
   std::vector<double> values(static_cast<size_t>(shape.count()));
   for (size_t i = 0; i < values.size(); ++i) {
     const auto steps = static_cast<double>(i * 2654435761U % 37);
@@ -146,7 +146,7 @@ TEST(BatchNorm, SmallDeviationAroundALargeMean) {
        {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
     const SimdLimit limit(level);
     for (const int count : {1, 2, 5}) {
-      SCOPED_TRACE(concat(to_string(level), ", ", count, " threads"));
+      SCOPED_TRACE(text(to_string(level), ", ", count, " threads"));
       omp_set_num_threads(count);
       for (const Shape& shape : {Shape{4, 21, 5, 3}, Shape{2, 5, 99, 101}, Shape{64, 40}}) {
         const LayerCase c = far_from_zero("scale_bias: true relu: true", shape);
@@ -231,7 +231,7 @@ TEST(BatchNorm, EnginesOnFewRows) {
 }
 
 TEST(BatchNorm, WhatBackwardReads) {
-  auto reads = [](const LayerCase& c) { return LayerRun(c).layer().backward_reads(); };
+  auto reads = [](const LayerCase& c) { return LayerRun(c).kernel().backward_reads(); };
   EXPECT_TRUE(reads(drawn("")).bottom_data);
   EXPECT_FALSE(reads(drawn("relu: true")).top_data);
   // With stored statistics and nothing to learn it is a multiplication.
@@ -257,12 +257,12 @@ TEST(BatchNorm, ARepeatedPassLeavesTheStoredStatisticsAlone) {
   for (const std::string engine : {"reference", "native"}) {
     for (const char* recompute : {"", "recompute: true"}) {
       Context context;
-      Net net(net_param(concat(R"(
+      Net net(net_param(text(R"(
                 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 dim: 5 dim: 5 } } }
                 layer { name: "a" type: "Convolution" bottom: "x" top: "a"
                         convolution_param { num_output: 2 kernel_size: 1 weight_filler { type: "xavier" } } }
                 layer { name: "norm" type: "BatchNorm" bottom: "a" top: "norm" engine: ")",
-                               engine, "\" ", recompute, R"( }
+                             engine, "\" ", recompute, R"( }
                 layer { name: "b" type: "Convolution" bottom: "norm" top: "b"
                         convolution_param { num_output: 2 kernel_size: 1 weight_filler { type: "xavier" } } }
                 layer { name: "t" type: "Input" top: "t" input_param { shape { dim: 4 dim: 2 dim: 5 dim: 5 } } }
@@ -365,8 +365,8 @@ struct Chain {
     EXPECT_TRUE(run.layer().accepts(tail));
     run.set_tail(tail);
     run.reshape(norm.bottoms);
-    EXPECT_EQ(run.layer().engine_name(), options.engine);
-    EXPECT_FALSE(run.layer().backward_reads().top_data);
+    EXPECT_EQ(run.engine(), options.engine);
+    EXPECT_FALSE(run.kernel().backward_reads().top_data);
     run.forward();
     run.backward();
     return {run.top(0), run.bottom_diff(0), values_of(next->params()[0]->gradient()),
@@ -376,7 +376,7 @@ struct Chain {
 
   static void write(Parameter& parameter, const std::vector<double>& values) {
     Tensor source(parameter.shape(), DType::f64);
-    std::copy(values.begin(), values.end(), source.host_overwrite<double>());
+    std::copy(values.begin(), values.end(), source.overwrite<double>());
     parameter.data.copy_from(source);
   }
 };
@@ -394,7 +394,7 @@ void check_chain(const Chain& chain) {
   for (const char* engine : {"reference", "native"}) {
     const int options = engine == std::string("native") ? 4 : 1;
     for (int option = 0; option < options; ++option) {
-      SCOPED_TRACE(concat(engine, " option ", option));
+      SCOPED_TRACE(text(engine, " option ", option));
       compare({.engine = engine, .option = option}, {2e-5, 1e-4});
     }
   }

@@ -61,7 +61,7 @@ TEST(BatchReindex, IndicesAreCheckedInEveryPass) {
   run.forward();
   for (const double wrong : {3.0, -1.0, 1.5, std::nan(""), double(INFINITY)}) {
     run.bottom_values(1)[1] = wrong;
-    expect_error([&] { run.forward(); }, {concat("index ", wrong), "position 1 of 'bottom1' (3)",
+    expect_error([&] { run.forward(); }, {text("index ", wrong), "position 1 of 'bottom1' (3)",
                                           "[0, 3)", "'bottom0' (3x2)"});
   }
   LayerRun none(reindex(uniform({0, 2}), given({1}, {0})));

@@ -13,13 +13,13 @@ using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
 LayerCase learned(const std::string& settings, const Shape& shape = {2, 3, 5, 4}) {
-  return {.layer = concat("layer { type: 'Bias' bias_param { ", settings,
-                          " filler { type: 'uniform' min: -1 max: 1 } } }"),
+  return {.layer = text("layer { type: 'Bias' bias_param { ", settings,
+                        " filler { type: 'uniform' min: -1 max: 1 } } }"),
           .bottoms = {uniform(shape)}};
 }
 
 LayerCase by_bottom(const std::string& settings, const Shape& shape, const Shape& by) {
-  return {.layer = concat("layer { type: 'Bias' bias_param { ", settings, " } }"),
+  return {.layer = text("layer { type: 'Bias' bias_param { ", settings, " } }"),
           .bottoms = {uniform(shape), uniform(by)}};
 }
 
@@ -105,8 +105,8 @@ TEST(Bias, EnginesOnLargeTensors) {
 TEST(Bias, BackwardReadsNothing) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run(by_bottom("", {2, 3, 4}, {3}), {.engine = engine});
-    EXPECT_FALSE(run.layer().backward_reads().bottom_data);
-    EXPECT_FALSE(run.layer().backward_reads().top_data);
+    EXPECT_FALSE(run.kernel().backward_reads().bottom_data);
+    EXPECT_FALSE(run.kernel().backward_reads().top_data);
     for (int pass = 0; pass < 2; ++pass) {
       run.forward();
       run.set_top_diff(0, std::vector<double>(24, 0.5));

@@ -9,7 +9,7 @@ namespace crema::test {
 namespace {
 
 std::string bn(const std::string& settings) {
-  return concat("layer { type: 'BN' bn_param { ", settings, " } }");
+  return text("layer { type: 'BN' bn_param { ", settings, " } }");
 }
 
 // One channel of mean 4 and variance 5, another of mean 2 and variance 0.

@@ -1,5 +1,6 @@
-// kit/boxes.hpp and kit/suppression.hpp: what the detection layers do with boxes.
-#include "kit/boxes.hpp"
+// layer_support/boxes.hpp and layer_support/suppression.hpp: what the detection layers do with
+// boxes.
+#include "layer_support/boxes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 #include <random>
 
 #include "core/simd.hpp"
-#include "kit/suppression.hpp"
+#include "layer_support/suppression.hpp"
 #include "proto/detection.pb.h"
 #include "support/expect_error.hpp"
 

@@ -6,8 +6,8 @@ namespace crema::test {
 namespace {
 
 std::string center_loss(const std::string& settings, const std::string& more = "") {
-  return concat("layer { type: 'CenterLoss' bottom: 'x' bottom: 'label' center_loss_param { ",
-                settings, " } ", more, " }");
+  return text("layer { type: 'CenterLoss' bottom: 'x' bottom: 'label' center_loss_param { ",
+              settings, " } ", more, " }");
 }
 
 /// Two samples of class 2 and one of class 0.

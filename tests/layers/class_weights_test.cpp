@@ -27,7 +27,7 @@ std::vector<WeightedCase> weighted_cases() {
 }
 
 std::string layer(const char* type, const std::string& settings) {
-  return concat("layer { type: '", type, "' loss_param { ", settings, " } }");
+  return text("layer { type: '", type, "' loss_param { ", settings, " } }");
 }
 
 std::vector<double> results(const LayerCase& c) {
@@ -142,9 +142,9 @@ TEST(ClassWeights, OfMultiBoxLossMultiplyTheLossOfTheLabel) {
                                          0.1, 0.1, 0.2, 0.2, 0.1, 0.1, 0.2, 0.2});
   const Input boxes = given({1, 1, 1, 8}, {0, 2, 0, 0.1, 0.1, 0.4, 0.4, 0});
   const auto of = [&](const char* kind, const std::string& loss) {
-    return LayerCase{.layer = concat("layer { type: 'MultiBoxLoss' multibox_loss_param { ",
-                                     "num_classes: 3 mining_type: NONE conf_loss_type: ", kind,
-                                     " } loss_param { normalization: NONE ", loss, " } }"),
+    return LayerCase{.layer = text("layer { type: 'MultiBoxLoss' multibox_loss_param { ",
+                                   "num_classes: 3 mining_type: NONE conf_loss_type: ", kind,
+                                   " } loss_param { normalization: NONE ", loss, " } }"),
                      .bottoms = {given({1, 8}, std::vector<double>(8, 0)),
                                  given({1, 6}, {0.5, -1, 0.25, 1, 0, -0.5}), priors, boxes}};
   };
@@ -187,8 +187,8 @@ TEST(LossParam, SettingsWithoutEffectAreWarnedOf) {
       "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 4 dim: 3 } } }"
       "layer { name: 'l' type: 'Input' top: 'l' input_param { shape { dim: 4 } } } ";
   const auto with = [&](const char* type, const char* labels, const char* settings) {
-    return warnings_of(concat(inputs, "layer { name: 'op' type: '", type, "' bottom: 'x' bottom: '",
-                              labels, "' top: 'loss' loss_param { ", settings, " } }"));
+    return warnings_of(text(inputs, "layer { name: 'op' type: '", type, "' bottom: 'x' bottom: '",
+                            labels, "' top: 'loss' loss_param { ", settings, " } }"));
   };
   using ::testing::ElementsAre;
   using ::testing::HasSubstr;

@@ -13,7 +13,7 @@ using testing::IsSupersetOf;
 using testing::Not;
 
 std::string concat_layer(const std::string& settings) {
-  return concat("layer { type: 'Concat' concat_param { ", settings, " } }");
+  return text("layer { type: 'Concat' concat_param { ", settings, " } }");
 }
 
 LayerCase channels(const std::vector<int64_t>& counts, const std::string& settings = "") {
@@ -53,7 +53,7 @@ TEST(Concat, NegativeAxisAndOldName) {
 
 TEST(Concat, OneBottomIsAnAlias) {
   LayerRun run(channels({3}));
-  EXPECT_EQ(run.layer().in_place(), InPlace::alias);
+  EXPECT_EQ(run.kernel().in_place(), InPlace::alias);
   check_engines(channels({16}));
 }
 
@@ -86,7 +86,7 @@ TEST(Concat, ChannelsInEveryFormat) {
 TEST(Concat, OtherAxesInEveryFormat) {
   for (int axis : {0, 2, 3}) {
     Shape shape{2, 11, 3, 5};
-    LayerCase c{.layer = concat_layer(concat("axis: ", axis)), .bottoms = {uniform(shape)}};
+    LayerCase c{.layer = concat_layer(text("axis: ", axis)), .bottoms = {uniform(shape)}};
     shape.set(axis, 4);
     c.bottoms.push_back(uniform(shape));
     EXPECT_THAT(check_engines(c), IsSupersetOf({"reference contiguous", "reference channels_last",

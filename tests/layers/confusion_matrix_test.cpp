@@ -8,8 +8,8 @@ namespace crema::test {
 namespace {
 
 std::string confusion(const std::string& settings = "") {
-  return concat("layer { type: 'ConfusionMatrix' bottom: 'score' bottom: 'label' ",
-                "confusion_matrix_param { ", settings, " } }");
+  return text("layer { type: 'ConfusionMatrix' bottom: 'score' bottom: 'label' ",
+              "confusion_matrix_param { ", settings, " } }");
 }
 
 /// Taken for 0, 2, 1, 2, and 0 of equal scores.

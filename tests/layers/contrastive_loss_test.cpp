@@ -9,8 +9,8 @@ namespace crema::test {
 namespace {
 
 std::string loss(const std::string& settings = "", const std::string& more = "") {
-  return concat("layer { type: 'ContrastiveLoss' bottom: 'a' bottom: 'b' bottom: 'similar' ",
-                "contrastive_loss_param { ", settings, " } ", more, " }");
+  return text("layer { type: 'ContrastiveLoss' bottom: 'a' bottom: 'b' bottom: 'similar' ",
+              "contrastive_loss_param { ", settings, " } ", more, " }");
 }
 
 /// Distances 5, 0.5 and 5; the first pair is similar.
@@ -110,7 +110,7 @@ TEST(ContrastiveLoss, Errors) {
   }
   for (const char* margin : {"-1", "nan", "inf"}) {
     expect_error(
-        [&] { LayerRun run({.layer = loss(concat("margin: ", margin)), .bottoms = kPairs}); },
+        [&] { LayerRun run({.layer = loss(text("margin: ", margin)), .bottoms = kPairs}); },
         {"margin", "distance"});
   }
 }

@@ -32,7 +32,7 @@ std::vector<double> gradients(const std::string& engine, int64_t groups, int pas
   std::vector<double> seed;
   for (int64_t i = 0; i < diff.count(); ++i) seed.push_back(static_cast<double>(i % 7) - 3);
   Tensor values(diff.shape(), DType::f64);
-  std::copy(seed.begin(), seed.end(), values.host_overwrite<double>());
+  std::copy(seed.begin(), seed.end(), values.overwrite<double>());
   diff.copy_from(values);
   net.clear_gradients();
   for (int pass = 0; pass < passes; ++pass) {

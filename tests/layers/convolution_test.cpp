@@ -27,9 +27,9 @@ using ::testing::Pointwise;
 constexpr Tolerance kF32{.absolute = 1e-4, .relative = 2e-5};
 
 LayerCase make(const std::string& settings, Shape bottom, const std::string& more = "") {
-  return {.layer = concat("layer { type: \"Convolution\" ", more, " convolution_param { ", settings,
-                          " weight_filler { type: \"uniform\" min: -0.5 max: 0.5 }"
-                          " bias_filler { type: \"uniform\" min: -1 max: 1 } } }"),
+  return {.layer = text("layer { type: \"Convolution\" ", more, " convolution_param { ", settings,
+                        " weight_filler { type: \"uniform\" min: -0.5 max: 0.5 }"
+                        " bias_filler { type: \"uniform\" min: -1 max: 1 } } }"),
           .bottoms = {uniform(std::move(bottom))}};
 }
 
@@ -234,7 +234,7 @@ TEST(ConvolutionLayer, SharesWeightsAmongBottoms) {
 TEST(ConvolutionLayer, AppliesAReLUBehindIt) {
   for (const char* slope : {"0", "0.25"}) {
     LayerCase c = make("num_output: 20 kernel_size: 3", {2, 12, 8, 7});
-    c.tail = {concat("layer { type: \"ReLU\" relu_param { negative_slope: ", slope, " } }")};
+    c.tail = {text("layer { type: \"ReLU\" relu_param { negative_slope: ", slope, " } }")};
     check_engines(c, kF32, refusing(c, true));
   }
 }
@@ -253,18 +253,14 @@ TEST(ConvolutionLayer, AppliesReLUWhenItsMessageSaysSo) {
 
 TEST(ConvolutionLayer, AcceptsOnlyWhatItCanUndo) {
   LayerRun run(make("num_output: 4 kernel_size: 3", {1, 2, 4, 4}));
-  const auto activation = [](Activation::Kind kind, float alpha) {
-    return TailStep{.activation = {kind, alpha}};
-  };
-  const TailStep relu = activation(Activation::Kind::relu, 0);
-  EXPECT_FALSE(run.layer().accepts({activation(Activation::Kind::sigmoid, 0)}));
-  EXPECT_FALSE(run.layer().accepts({activation(Activation::Kind::relu, -1)}));
+  const TailStep relu{.kind = TailStep::Kind::relu};
+  EXPECT_FALSE(run.layer().accepts({{.kind = TailStep::Kind::relu, .slope = -1}}));
   EXPECT_TRUE(run.layer().accepts({relu}));
   EXPECT_FALSE(run.layer().accepts({relu, relu})) << "one activation is all it has room for";
-  EXPECT_FALSE(run.layer().backward_reads().top_data);
+  EXPECT_FALSE(run.kernel().backward_reads().top_data);
   LayerCase with_relu = make("num_output: 4 kernel_size: 3", {1, 2, 4, 4});
   with_relu.tail = {"layer { type: 'ReLU' }"};
-  EXPECT_TRUE(LayerRun(with_relu).layer().backward_reads().top_data);
+  EXPECT_TRUE(LayerRun(with_relu).kernel().backward_reads().top_data);
 }
 
 class ConvolutionByEngine : public ::testing::TestWithParam<std::string> {
@@ -274,8 +270,8 @@ class ConvolutionByEngine : public ::testing::TestWithParam<std::string> {
   static LayerCase layer_case(int64_t outputs, int64_t batch, int64_t h, int64_t w,
                               const std::string& settings = "") {
     const bool depthwise = GetParam() == "depthwise";
-    return make(concat("num_output: ", outputs, " kernel_size: 3 group: ", depthwise ? outputs : 1,
-                       " ", settings),
+    return make(text("num_output: ", outputs, " kernel_size: 3 group: ", depthwise ? outputs : 1,
+                     " ", settings),
                 {batch, depthwise ? outputs : 16, h, w});
   }
 };
@@ -305,7 +301,7 @@ TEST_P(ConvolutionByEngine, InferenceAgreesWithTheReference) {
     LayerRun run(c, {.engine = GetParam(), .option = option, .trains = false});
     for (const char* pass : {"first", "second, with kept weights"}) {
       run.forward();
-      expect_close(run.top(0), truth.top(0), kF32, concat("option ", option, ", ", pass));
+      expect_close(run.top(0), truth.top(0), kF32, text("option ", option, ", ", pass));
     }
   }
 }
@@ -333,7 +329,7 @@ TEST_P(ConvolutionByEngine, LeavesFixedParametersAlone) {
   const int options = static_cast<int>(LayerRun(c, {.engine = GetParam()}).options().size());
   for (int option = 0; option < options; ++option) {
     for (const int fixed : {0, 1}) {
-      SCOPED_TRACE(concat("option ", option, ", fixed ", fixed));
+      SCOPED_TRACE(text("option ", option, ", fixed ", fixed));
       LayerRun run(c), half(c, {.engine = GetParam(), .option = option});
       half.layer().params()[fixed]->needs_gradient = false;
       half.reshape(c.bottoms);
@@ -383,8 +379,7 @@ TEST(ConvolutionLayer, CountsItsOperations) {
   const double sums = 2 * 6 * 3 * 4, products = sums * 2 * (4 / 2) * 9;
   EXPECT_EQ(flops().forward, products + sums);
   EXPECT_EQ(flops().backward, 2 * products + sums);
-  run.layer().options({.bottom_diffs = {false}}, std::array{&run.bottom_blob(0)},
-                      std::array{&run.top_blob(0)});
+  run.layer().require({.bottom_diffs = {false}});
   EXPECT_EQ(flops().backward, products + sums) << "the diff of an image is not computed";
 }
 
@@ -403,7 +398,7 @@ TEST(ConvolutionLayer, TakesWhatWasDecided) {
   Tuner& tuner = run.context().tuner();
   ASSERT_EQ(tuner.choices().size(), 3U) << "forward and both backward passes";
   for (const std::string& choice :
-       {std::string("winograd F(4x4,3x3)"), concat("direct ", to_string(simd_level()))}) {
+       {std::string("winograd F(4x4,3x3)"), text("direct ", to_string(simd_level()))}) {
     for (const auto& [problem, candidate] : tuner.choices()) {
       EXPECT_THAT(problem, HasSubstr("1x16>16,k3x3"));
       EXPECT_THAT(problem, HasSubstr(" of 6x6"));
@@ -412,7 +407,7 @@ TEST(ConvolutionLayer, TakesWhatWasDecided) {
       }
     }
     run.reshape({input});
-    const std::string detail = run.layer().engine()->detail();
+    const std::string detail = run.kernel().detail();
     for (const char* pass : {"forward ", "backward-data ", "backward-weights "}) {
       EXPECT_THAT(detail, HasSubstr(pass + choice));
     }
@@ -473,7 +468,7 @@ layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
   }
   // As a build wrote it whose direct kernels were others, with times that would win.
   std::ifstream in(file);
-  std::string text, line;
+  std::string prototxt, line;
   std::map<std::string, double> others;  // times of the other libraries
   int stale = 0;
   while (std::getline(in, line)) {
@@ -481,21 +476,21 @@ layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
     if (const size_t at = line.find("|direct "); at != std::string::npos) {
       const size_t revision = line.find(" @");
       ASSERT_NE(revision, std::string::npos) << line;
-      line = concat("1e-9", line.substr(tab, revision - tab), " @0");
+      line = text("1e-9", line.substr(tab, revision - tab), " @0");
       ++stale;
     } else if (tab != std::string::npos) {
       others[line.substr(tab + 1)] = std::stod(line);
     }
-    text += line + '\n';
+    prototxt += line + '\n';
   }
   ASSERT_GT(stale, 0);
   ASSERT_FALSE(others.empty());
-  std::ofstream(file) << text;
+  std::ofstream(file) << prototxt;
 
   const auto times_of = [](const Tuner& tuner) {
     std::map<std::string, double> times;
     for (const Tuner::Time& time : tuner.measured("convolution ")) {
-      times[concat(time.problem, "|", time.candidate)] = time.seconds;
+      times[text(time.problem, "|", time.candidate)] = time.seconds;
     }
     return times;
   };
@@ -515,7 +510,7 @@ layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
 // Decisions for one algorithm say nothing about a layer that asks for another.
 TEST(ConvolutionLayer, DecidesForEachAlgorithm) {
   const auto problems = [](const char* algorithm) {
-    LayerRun run(make(concat("num_output: 16 kernel_size: 3 conv_algorithm: '", algorithm, "'"),
+    LayerRun run(make(text("num_output: 16 kernel_size: 3 conv_algorithm: '", algorithm, "'"),
                       {1, 16, 6, 6}),
                  {.engine = "tuned"});
     return run.context().tuner().choices();
@@ -612,7 +607,7 @@ TEST(ConvolutionLayer, RunsEmptyBatches) {
   EXPECT_THAT(run.gradient(1), ::testing::Each(0));
 }
 
-// As in a net, which keeps its engines when shapes follow from values.
+// As in a net, which keeps the option when shapes follow from values.
 TEST(ConvolutionLayer, EngineRunsNoRows) {
   LayerRun run(make("num_output: 16 kernel_size: 3", {2, 16, 6, 6}), {.engine = "tuned"});
   run.forward();
@@ -623,9 +618,9 @@ TEST(ConvolutionLayer, EngineRunsNoRows) {
   bottom->reshape({0, 16, 6, 6});
   Layer& layer = run.layer();
   layer.reshape({&bottom, 1}, {&top, 1});
-  layer.prepare(run.option(), {&bottom, 1}, {&top, 1});
-  layer.forward({&bottom, 1}, {&top, 1});
-  layer.backward({&top, 1}, {true}, {&bottom, 1});
+  const auto kernel = make_kernel(layer, run.option(), {&bottom, 1}, {&top, 1});
+  kernel->forward({&bottom, 1}, {&top, 1});
+  kernel->backward({&top, 1}, {true}, {&bottom, 1});
   EXPECT_THAT(run.gradient(0), ::testing::Each(0));
   EXPECT_THAT(run.gradient(1), ::testing::Each(0));
 }

@@ -73,7 +73,7 @@ const char* const kTransitions = "transition_filler { type: 'uniform' min: -1 ma
 
 std::string layer_text(const std::string& type, const std::string& settings,
                        const std::string& more = "") {
-  return concat("layer { type: '", type, "' crf_loss_param { ", settings, " } ", more, " }");
+  return text("layer { type: '", type, "' crf_loss_param { ", settings, " } ", more, " }");
 }
 
 Model model_of(LayerRun& run, int64_t batch, int classes) {

@@ -15,7 +15,7 @@ using testing::IsSupersetOf;
 using testing::Not;
 
 LayerCase crop(const std::string& settings, const Shape& shape, const Shape& sizes) {
-  return {.layer = concat("layer { type: 'Crop' crop_param { ", settings, " } }"),
+  return {.layer = text("layer { type: 'Crop' crop_param { ", settings, " } }"),
           .bottoms = {uniform(shape), uniform(sizes)}};
 }
 
@@ -98,7 +98,7 @@ TEST(Crop, OnlyTheShapeOfTheSecondBottomIsRead) {
   EXPECT_TRUE(run.layer().can_propagate(0));
   EXPECT_FALSE(run.layer().can_propagate(1));
   EXPECT_FALSE(run.layer().is_exact_bottom(1));
-  EXPECT_FALSE(run.layer().backward_reads().bottom_data);
+  EXPECT_FALSE(run.kernel().backward_reads().bottom_data);
 }
 
 // An image that gives the size is not converted for it.

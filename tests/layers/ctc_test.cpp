@@ -60,7 +60,7 @@ double probability_of(const Values& x, int64_t batch, int classes, int64_t n, in
 LayerCase rows_case(const std::string& settings, Shape scores, const Values& labels,
                     const std::string& type = "CTCLoss") {
   const int64_t batch = scores[1];
-  return {.layer = concat("layer { type: '", type, "' ", settings, " }"),
+  return {.layer = text("layer { type: '", type, "' ", settings, " }"),
           .bottoms = {uniform(scores, -2, 2), given({batch, std::ssize(labels) / batch}, labels)}};
 }
 
@@ -84,9 +84,9 @@ TEST(CTCLoss, IsTheSumOverAllPaths) {
           for (size_t i = 0; i < 3; ++i) labels.push_back(i < label->size() ? (*label)[i] : -1);
         }
         const LayerCase layer =
-            rows_case(concat("ctc_loss_param { blank_index: ", c.blank, " output_delay: ", delay,
-                             " ctc_merge_repeated: ", merges ? "true" : "false",
-                             " } loss_param { normalization: NONE }"),
+            rows_case(text("ctc_loss_param { blank_index: ", c.blank, " output_delay: ", delay,
+                           " ctc_merge_repeated: ", merges ? "true" : "false",
+                           " } loss_param { normalization: NONE }"),
                       {c.steps, 2, c.classes}, labels);
         LayerRun run(layer, {.dtype = DType::f64});
         run.forward();
@@ -96,7 +96,7 @@ TEST(CTCLoss, IsTheSumOverAllPaths) {
                                           c.steps - delay, n == 0 ? c.a : c.b, c.blank, merges);
           if (p > 0) loss -= std::log(p);
         }
-        expect_close(run.top(0), {loss}, {1e-10, 1e-10}, concat(c.steps, " ", merges, " ", delay));
+        expect_close(run.top(0), {loss}, {1e-10, 1e-10}, text(c.steps, " ", merges, " ", delay));
         check_gradients(layer);
       }
     }
@@ -331,9 +331,9 @@ TEST(CTCGreedyDecoder, RemovesRepetitionsAndBlanks) {
   // 0 0 _ 0 1 and 2 _ _ 2 2, the blank being 3
   const Input scores = scores_of(5, 2, 4, {0, 2, 0, 3, 3, 3, 0, 2, 1, 2});
   for (const bool merges : {true, false}) {
-    LayerRun run({.layer = concat("layer { type: 'CTCGreedyDecoder' ctc_decoder_param { "
-                                  "ctc_merge_repeated: ",
-                                  merges ? "true" : "false", " } }"),
+    LayerRun run({.layer = text("layer { type: 'CTCGreedyDecoder' ctc_decoder_param { "
+                                "ctc_merge_repeated: ",
+                                merges ? "true" : "false", " } }"),
                   .bottoms = {scores}});
     run.forward();
     EXPECT_THAT(run.top(0), merges ? testing::ElementsAre(0, 2, 0, 2, 1, -1, -1, -1, -1, -1)

@@ -43,15 +43,15 @@ class Sources {
       const std::string image =
           bad.contains(i) ? "words" : test::pgm(like.side, like.side, pixels_from(i, like.side));
       folder_.write(std::string("images/") + name, image);
-      list += concat(name, " ", i % 2, " ", like.labels, "\n");
+      list += text(name, " ", i % 2, " ", like.labels, "\n");
       members.emplace_back(name, image);
       if (!like.labels.empty())
-        members.emplace_back(concat(i % 2, "/", std::string(name).substr(2, 3), ".cls"),
-                             concat(i % 2, " ", like.labels));
+        members.emplace_back(text(i % 2, "/", std::string(name).substr(2, 3), ".cls"),
+                             text(i % 2, " ", like.labels));
       Datum datum;
       datum.set_encoded(true);
       datum.set_data(image);
-      set_labels(labels_of(words_of(concat(i % 2, " ", like.labels)), name), datum);
+      set_labels(labels_of(words_of(text(i % 2, " ", like.labels)), name), datum);
       records.emplace_back(std::string(name).substr(2), datum.SerializeAsString());
     }
     folder_.write("list.txt", list);
@@ -63,20 +63,18 @@ class Sources {
 
   LayerCase layer(const std::string& source, const std::string& settings) const {
     const auto data = [&](const std::string& where) {
-      return LayerCase{.layer =
-                           concat("layer { type: 'Data' top: 'data' top: 'label' data_param { ",
-                                  where, " ", settings, " } }")};
+      return LayerCase{.layer = text("layer { type: 'Data' top: 'data' top: 'label' data_param { ",
+                                     where, " ", settings, " } }")};
     };
-    const auto path = [&](const char* name) { return concat("source: '", folder_ / name, "'"); };
+    const auto path = [&](const char* name) { return text("source: '", folder_ / name, "'"); };
     if (source == "LMDB") return data(path("lmdb") + " backend: LMDB");
     if (source == "LEVELDB") return data(path("leveldb") + " backend: LEVELDB");
     if (source == "FOLDER") return data(path("images") + " backend: FOLDER");
     if (source == "TAR") return data(path("a.tar") + " backend: TAR");
-    const std::string files = concat(path("list.txt"), " root_folder: '", folder_ / "images", "' ");
+    const std::string files = text(path("list.txt"), " root_folder: '", folder_ / "images", "' ");
     if (source == "IMAGE_LIST") return data(files + "backend: IMAGE_LIST");
-    return {.layer =
-                concat("layer { type: 'ImageData' top: 'data' top: 'label' image_data_param { ",
-                       files, "is_color: false ", settings, " } }")};
+    return {.layer = text("layer { type: 'ImageData' top: 'data' top: 'label' image_data_param { ",
+                          files, "is_color: false ", settings, " } }")};
   }
 
  private:
@@ -115,7 +113,7 @@ TEST_P(EachSource, GivesImagesAndLabels) {
   EXPECT_EQ(run.top_blob(1).shape(), (Shape{7}));
   for (size_t i = 0; i < 7; ++i) {
     EXPECT_EQ(static_cast<int>(run.top(0)[i]) % 2, run.top(1)[i]);
-    const std::string name = concat("00", run.top(0)[i], ".pgm");
+    const std::string name = text("00", run.top(0)[i], ".pgm");
     EXPECT_THAT(source_of(run).record_key(static_cast<int64_t>(i)), testing::EndsWith(name));
   }
   // A folder is read class by class.
@@ -130,7 +128,7 @@ TEST_P(EachSource, ResumesBitEquallyWithShuffling) {
   const Sources sources(23);
   for (const char* threads : {"threads: 1", "threads: 3"}) {
     for (const int batches : {0, 1, 7}) {
-      const std::string settings = concat("batch_size: 5 shuffle: true ", threads);
+      const std::string settings = text("batch_size: 5 shuffle: true ", threads);
       test::expect_resumes(sources.layer(GetParam(), settings), batches);
     }
   }
@@ -150,7 +148,7 @@ TEST_P(EachSource, EveryEpochHasEachRecordOnceForAnyNumberOfThreads) {
   const Sources sources(22);
   for (const char* threads : {"threads: 1", "threads: 2", "threads: 5 prefetch: 3"}) {
     if (GetParam() == std::string("ImageData") && std::strstr(threads, "prefetch")) continue;
-    LayerRun run(sources.layer(GetParam(), concat("batch_size: 7 shuffle: true ", threads)));
+    LayerRun run(sources.layer(GetParam(), text("batch_size: 7 shuffle: true ", threads)));
     const std::vector<double> values = next_values(run, 22);
     for (auto at = values.begin(); at != values.end(); at += 22) {
       EXPECT_EQ(std::set<double>(at, at + 22).size(), 22u) << threads;
@@ -193,10 +191,9 @@ TEST_P(DrawnSource, ResumesInTheMiddleOfAnEpochWithTheSameBits) {
   const Sources sources(23, skips ? std::set<int>{0, 5, 6, 22} : std::set<int>{},
                         {.side = 6, .labels = drawing.labels});
   const auto layer = [&, source = source, drawing = drawing](const char* threads) {
-    LayerCase made = sources.layer(
-        source, concat("batch_size: 5 shuffle: true ", drawing.settings, " ", threads));
-    made.layer.insert(made.layer.rfind('}'),
-                      concat(" transform_param { ", drawing.transform, " }"));
+    LayerCase made =
+        sources.layer(source, text("batch_size: 5 shuffle: true ", drawing.settings, " ", threads));
+    made.layer.insert(made.layer.rfind('}'), text(" transform_param { ", drawing.transform, " }"));
     return made;
   };
   std::vector<std::vector<double>> pixels, labels;
@@ -216,7 +213,7 @@ TEST_P(DrawnSource, ResumesInTheMiddleOfAnEpochWithTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Data, DrawnSource, testing::Combine(testing::ValuesIn(kSources), testing::ValuesIn(kDrawings)),
-    [](const auto& one) { return concat(std::get<0>(one.param), std::get<1>(one.param).name); });
+    [](const auto& one) { return text(std::get<0>(one.param), std::get<1>(one.param).name); });
 
 INSTANTIATE_TEST_SUITE_P(Data, EachSource, testing::ValuesIn(kSources),
                          [](const auto& source) { return std::string(source.param); });
@@ -236,7 +233,7 @@ TEST_P(SkippingSource, TheNextGoodRecordTakesThePlaceOfABadOne) {
   for (size_t i = 0; i < 10; ++i) {
     EXPECT_EQ(static_cast<int>(run.top(0)[i]) % 2, run.top(1)[i]);
     EXPECT_THAT(source_of(run).record_key(static_cast<int64_t>(i)),
-                HasSubstr(concat("00", run.top(0)[i])));
+                HasSubstr(text("00", run.top(0)[i])));
   }
 }
 
@@ -244,7 +241,7 @@ TEST_P(SkippingSource, ResumesBitEqually) {
   const Sources sources(23, {0, 5, 6, 7, 22});
   for (const char* settings : {"threads: 1", "threads: 3", "threads: 3 shuffle: true"}) {
     test::expect_resumes(
-        sources.layer(GetParam(), concat("batch_size: 5 on_bad_record: SKIP ", settings)), 3);
+        sources.layer(GetParam(), text("batch_size: 5 on_bad_record: SKIP ", settings)), 3);
   }
 }
 
@@ -265,8 +262,8 @@ TEST(DataSources, SettingsOfOtherBackendsAreErrors) {
                         std::initializer_list<std::string_view> words) {
     expect_error(
         [&] {
-          LayerRun run({.layer = concat("layer { type: 'Data' data_param { batch_size: 1 ",
-                                        settings, " } }")});
+          LayerRun run({.layer = text("layer { type: 'Data' data_param { batch_size: 1 ", settings,
+                                      " } }")});
         },
         words);
   };

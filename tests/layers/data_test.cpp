@@ -52,7 +52,7 @@ class Source {
   const Tensor& data() const { return tops_[0]->data; }
   const Tensor& label() const { return tops_[1]->data; }
 
-  void forward() { layer_->forward({}, tops_); }
+  void forward() { layer_->forward_cpu({}, tops_); }
   /// Labels of the next `batches` batches.
   std::vector<int> labels(int batches) {
     std::vector<int> all;
@@ -261,7 +261,7 @@ TEST_F(DataLayerTest, DamagedJpegsAreErrorsAndSkipCountsThem) {
 
 TEST_F(DataLayerTest, ManyBadRecordsInARowAreAnErrorThoughOthersAreGood) {
   test::Records records = test::counting_records(1, 1, 1, 1);
-  for (int i = 0; i < 1200; ++i) records.emplace_back(concat("bad", 1000 + i), "\xff");
+  for (int i = 0; i < 1200; ++i) records.emplace_back(text("bad", 1000 + i), "\xff");
   test::write_database(folder_ / "db", records);
   Source source(data_param("source: '" + (folder_ / "db") +
                            "' backend: LMDB batch_size: 1 on_bad_record: SKIP"));
@@ -350,7 +350,7 @@ TEST_F(DataLayerTest, ResumesAtItsCursorWithAnyNumberOfThreads) {
   const std::vector<float> expected = through.values(6);
 
   for (const int threads : {1, 3}) {
-    Source resumed(data_param(db + concat("threads: ", threads), transform));
+    Source resumed(data_param(db + text("threads: ", threads), transform));
     resumed.layer().set_cursor(cursor);
     EXPECT_EQ(resumed.layer().cursor(), cursor);
     EXPECT_EQ(resumed.values(6), expected) << threads << " threads";

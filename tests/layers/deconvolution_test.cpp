@@ -18,9 +18,9 @@ using ::testing::HasSubstr;
 constexpr Tolerance kF32{.absolute = 1e-4, .relative = 2e-5};
 
 LayerCase make(const std::string& settings, Shape bottom) {
-  return {.layer = concat("layer { type: 'Deconvolution' convolution_param { ", settings,
-                          " weight_filler { type: 'uniform' min: -0.5 max: 0.5 }"
-                          " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
+  return {.layer = text("layer { type: 'Deconvolution' convolution_param { ", settings,
+                        " weight_filler { type: 'uniform' min: -0.5 max: 0.5 }"
+                        " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
           .bottoms = {uniform(std::move(bottom))}};
 }
 
@@ -68,7 +68,7 @@ TEST_P(DeconvolutionEngines, AgreeWithTheReference) {
 
 // The transposed convolution: <deconvolution(x), z> = <x, convolution(z)> with the same weights.
 TEST_P(Deconvolution, IsTheTransposeOfConvolution) {
-  LayerCase up = make(concat(GetParam().settings, " bias_term: false"), Shape(GetParam().bottom));
+  LayerCase up = make(text(GetParam().settings, " bias_term: false"), Shape(GetParam().bottom));
   LayerRun run(up, {.dtype = DType::f64});
   run.forward();
   const auto& geometry = dynamic_cast<ConvolutionLayer&>(run.layer()).geometry();
@@ -76,8 +76,8 @@ TEST_P(Deconvolution, IsTheTransposeOfConvolution) {
                  .bottoms = {uniform(run.top_blob(0).shape())},
                  .params = {run.param_values(0)}};
   down.layer.replace(down.layer.find("Deconvolution"), 13, "Convolution");
-  const std::string made = concat("num_output: ", geometry.top_channels());
-  down.layer.replace(down.layer.find(made), made.size(), concat("num_output: ", geometry.outputs));
+  const std::string made = text("num_output: ", geometry.top_channels());
+  down.layer.replace(down.layer.find(made), made.size(), text("num_output: ", geometry.outputs));
   LayerRun transpose(down, {.dtype = DType::f64});
   transpose.forward();
   ASSERT_EQ(transpose.top_blob(0).shape(), Shape(GetParam().bottom));
@@ -156,7 +156,7 @@ TEST(DeconvolutionLayer, SharesWeightsAmongBottoms) {
 TEST(DeconvolutionLayer, AppliesAReLUBehindIt) {
   for (const char* slope : {"0", "0.25"}) {
     LayerCase c = make("num_output: 20 kernel_size: 3", {2, 12, 6, 5});
-    c.tail = {concat("layer { type: 'ReLU' relu_param { negative_slope: ", slope, " } }")};
+    c.tail = {text("layer { type: 'ReLU' relu_param { negative_slope: ", slope, " } }")};
     check_engines(c, kF32, refusing(c, true));
   }
 }
@@ -172,7 +172,7 @@ TEST(DeconvolutionLayer, InferenceAgreesWithTheReference) {
     LayerRun run(c, {.engine = "tuned", .option = option, .trains = false});
     for (const char* pass : {"first", "second, with kept weights"}) {
       run.forward();
-      expect_close(run.top(0), truth.top(0), kF32, concat("option ", option, ", ", pass));
+      expect_close(run.top(0), truth.top(0), kF32, text("option ", option, ", ", pass));
     }
   }
 }

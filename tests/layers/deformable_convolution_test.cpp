@@ -15,8 +15,8 @@ constexpr const char* kFillers =
     " weight_filler { type: 'xavier' } bias_filler { type: 'gaussian' }";
 
 std::string layer(const std::string& settings) {
-  return concat("layer { type: 'DeformableConvolution' deformable_convolution_param { ", settings,
-                kFillers, " } }");
+  return text("layer { type: 'DeformableConvolution' deformable_convolution_param { ", settings,
+              kFillers, " } }");
 }
 
 /// Offsets whose points lie between pixels, some of them outside of the map.
@@ -105,8 +105,8 @@ TEST(DeformableConvolution, WithoutOffsetsItIsAConvolution) {
         "num_output: 6 kernel_h: 3 kernel_w: 2 pad_h: 2 pad_w: 1 stride_h: 1 stride_w: 2 group: 2",
         "num_output: 6 kernel_size: 1 bias_term: false"}) {
     SCOPED_TRACE(settings);
-    const LayerCase plain{.layer = concat("layer { type: 'Convolution' convolution_param { ",
-                                          settings, kFillers, " } }"),
+    const LayerCase plain{.layer = text("layer { type: 'Convolution' convolution_param { ",
+                                        settings, kFillers, " } }"),
                           .bottoms = {uniform({2, 4, 7, 8})}};
     LayerRun sizes(plain);
     const Shape& top = sizes.top_blob(0).shape();
@@ -120,7 +120,7 @@ TEST(DeformableConvolution, WithoutOffsetsItIsAConvolution) {
     auto actual = results(moved, {.dtype = DType::f64});
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i)
-      expect_close(actual[i], expected[i], {1e-12, 1e-12}, concat("result ", i));
+      expect_close(actual[i], expected[i], {1e-12, 1e-12}, text("result ", i));
   }
 }
 

@@ -28,15 +28,15 @@ class DenseImageData : public testing::Test {
     for (int i = 0; i < height * width; ++i) pixels += static_cast<char>(i * 5 % 250 + 1);
     folder_.write(name + ".pgm", test::pgm(height, width, pixels));
     folder_.write(name + "_map.pgm", test::pgm(height, width, pixels));
-    return concat(name, ".pgm ", name, "_map.pgm\n");
+    return text(name, ".pgm ", name, "_map.pgm\n");
   }
   LayerCase layer(const std::string& list, const std::string& settings = "is_color: false",
                   const std::string& transform = "", Phase phase = Phase::train) {
-    return {.layer = concat("layer { type: 'DenseImageData' top: 'data' top: 'label' "
-                            "transform_param { ",
-                            transform, " } dense_image_data_param { source: '",
-                            folder_.write("list.txt", list), "' root_folder: '",
-                            folder_.path().string(), "' ", settings, " } }"),
+    return {.layer = text("layer { type: 'DenseImageData' top: 'data' top: 'label' "
+                          "transform_param { ",
+                          transform, " } dense_image_data_param { source: '",
+                          folder_.write("list.txt", list), "' root_folder: '",
+                          folder_.path().string(), "' ", settings, " } }"),
             .phase = phase};
   }
   void fails(const LayerCase& wrong, std::initializer_list<std::string_view> words) {
@@ -114,7 +114,7 @@ TEST_F(DenseImageData, MapsFollowStepsOfAugmentation) {
 
 TEST_F(DenseImageData, FollowsSizesOfSingleImagesAndResumes) {
   std::string list;
-  for (int i = 0; i < 7; ++i) list += twins(concat("n", i), 3 + i % 3, 4);
+  for (int i = 0; i < 7; ++i) list += twins(text("n", i), 3 + i % 3, 4);
   LayerRun run(layer(list));
   EXPECT_EQ(run.layer().top_shapes(), TopShapes::per_batch);
   const LayerCase drawn =
@@ -132,7 +132,7 @@ TEST_F(DenseImageData, IsTheSameForAnyNumberOfThreads) {
   CPU_ZERO(&one);
   CPU_SET(core, &one);
   std::string list;
-  for (int i = 0; i < 7; ++i) list += twins(concat("n", i), 9 + i % 3, 12);
+  for (int i = 0; i < 7; ++i) list += twins(text("n", i), 9 + i % 3, 12);
   const LayerCase drawn =
       layer(list, "is_color: false batch_size: 3 shuffle: true",
             "mirror: true crop_size: 5 resize_param { height: 14 width: 16 interp_mode: LINEAR } "

@@ -112,7 +112,7 @@ TEST(DetectionEvaluate, OtherBackgrounds) {
 TEST(DetectionEvaluate, InPixelsOfTheImages) {
   const TempFolder folder;
   std::ofstream(folder.path("sizes.txt")) << "a 9 19\nb 1000 1000\nc 19 9\n";
-  const std::string settings = concat("name_size_file: '", folder.path("sizes.txt"), "'");
+  const std::string settings = text("name_size_file: '", folder.path("sizes.txt"), "'");
   const Rows truth = {{0, 1, 0, 0, 0, 1, 1, 0}, {2, 1, 0, 0, 0, 1, 1, 0}};
   const double half = 9.0 / 19;
   const Rows detections = {{0, 1, 0.5, 0, 0, half, 1}, {2, 1, 0.5, 0, 0, 1, half}};
@@ -131,7 +131,7 @@ TEST(DetectionEvaluate, InPixelsOfTheImages) {
 TEST(DetectionEvaluate, ImagesWithoutBoxesTakeTheirLines) {
   const TempFolder folder;
   std::ofstream(folder.path("sizes.txt")) << "a 1000 1000\nb 9 19\nc 1000 1000\nd 9 19\n";
-  const std::string settings = concat("name_size_file: '", folder.path("sizes.txt"), "'");
+  const std::string settings = text("name_size_file: '", folder.path("sizes.txt"), "'");
   const auto empty = [&](int64_t images) {
     Rows rows;
     for (int64_t i = 0; i < images; ++i) {
@@ -159,7 +159,7 @@ TEST(DetectionEvaluate, ImagesWithoutBoxesTakeTheirLines) {
 TEST(DetectionEvaluate, CarriesThePlaceInTheSizes) {
   const TempFolder folder;
   std::ofstream(folder.path("sizes.txt")) << "a 1000 1000\nb 9 19\n";
-  const LayerCase half = evaluate(concat("name_size_file: '", folder.path("sizes.txt"), "'"),
+  const LayerCase half = evaluate(text("name_size_file: '", folder.path("sizes.txt"), "'"),
                                   {{0, 1, 0.5, 0, 0, 9.0 / 19, 1}}, {{0, 1, 0, 0, 0, 1, 1, 0}});
   LayerRun run(half, {.dtype = DType::f64}), other(half, {.dtype = DType::f64});
   auto& to = dynamic_cast<CarriesState&>(other.layer());
@@ -181,7 +181,7 @@ TEST(DetectionEvaluate, DisjointBoxesInPixelsDoNotOverlap) {
   const TempFolder folder;
   std::ofstream(folder.path("sizes.txt")) << "a 10 10\n";
   const Rows rows =
-      rows_of(evaluate(concat("name_size_file: '", folder.path("sizes.txt"), "'"),
+      rows_of(evaluate(text("name_size_file: '", folder.path("sizes.txt"), "'"),
                        {{0, 1, 0.5, 0.9, 0.9, 0.9, 0.9}}, {{0, 1, 0, 0.1, 0.1, 0.1, 0.1, 0}}));
   EXPECT_EQ(rows[2], (std::vector<double>{0, 1, 0.5, 0, 1}));
 }

@@ -12,7 +12,7 @@
 
 #include "core/carried_state.hpp"
 #include "core/parallel.hpp"
-#include "kit/boxes.hpp"
+#include "layer_support/boxes.hpp"
 #include "support/layer_test.hpp"
 #include "support/temp_folder.hpp"
 
@@ -101,7 +101,7 @@ TEST(DetectionOutput, OrderAmongEqualConfidences) {
     EXPECT_EQ(everything[r][3], kPriors[r % 3 * 4]);
   }
   for (size_t keep = 1; keep < 6; ++keep) {
-    LayerRun best(all_equal(concat("keep_top_k: ", keep)), kF64);
+    LayerRun best(all_equal(text("keep_top_k: ", keep)), kF64);
     EXPECT_EQ(rows(best), (Rows{everything.begin(), everything.begin() + keep}));
   }
   LayerRun top(detection_output("num_classes: 3 nms_param { top_k: 1 }", all_equal("").bottoms),
@@ -276,7 +276,7 @@ TEST(DetectionOutput, IsTheDefinitionForManyBoxesOnAnyNumberOfThreads) {
     EXPECT_EQ(actual, first);
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t r = 0; r < actual.size(); ++r) {
-      expect_close(actual[r], expected[r], {1e-6, 1e-6}, concat("row ", r));
+      expect_close(actual[r], expected[r], {1e-6, 1e-6}, text("row ", r));
     }
   }
 }
@@ -377,11 +377,11 @@ class DetectionFilesTest : public ::testing::Test {
   }
   LayerCase saving(const std::string& format, const std::string& more = "") {
     return two_images(
-        concat("nms_param { nms_threshold: 0.5 } confidence_threshold: 0.25 "
-               "save_output_param { output_directory: '",
-               folder_.path("out"), "' output_name_prefix: 'det_' output_format: '", format,
-               "' label_map_file: '", folder_.path("labels.prototxt"), "' name_size_file: '",
-               folder_.path("sizes.txt"), "' ", more, " }"));
+        text("nms_param { nms_threshold: 0.5 } confidence_threshold: 0.25 "
+             "save_output_param { output_directory: '",
+             folder_.path("out"), "' output_name_prefix: 'det_' output_format: '", format,
+             "' label_map_file: '", folder_.path("labels.prototxt"), "' name_size_file: '",
+             folder_.path("sizes.txt"), "' ", more, " }"));
   }
   TempFolder folder_;
 };
@@ -451,10 +451,10 @@ TEST_F(DetectionFilesTest, FilesAreTriedWithTheFirstBatch) {
   for (const auto& [format, file] :
        {std::pair("VOC", "det_the \"cat\".txt"), {"ILSVRC", "det_.txt"}, {"COCO", "det_.json"}}) {
     SCOPED_TRACE(format);
-    std::filesystem::create_directories(folder_.path(concat("out/", file)));
+    std::filesystem::create_directories(folder_.path(text("out/", file)));
     LayerRun run(saving(format));
     expect_error([&] { run.forward(); }, {file, "folder"});
-    std::filesystem::remove(folder_.path(concat("out/", file)));
+    std::filesystem::remove(folder_.path(text("out/", file)));
     run.forward();
   }
   write("labels.prototxt", "item { name: 'a' label: 1 } item { name: 'b/c' label: 2 }");

@@ -8,8 +8,8 @@ namespace crema::test {
 namespace {
 
 std::string dice(const std::string& settings = "", const std::string& type = "DiceLoss") {
-  return concat("layer { type: '", type, "' bottom: 'p' bottom: 't' dice_loss_param { ", settings,
-                " } }");
+  return text("layer { type: '", type, "' bottom: 'p' bottom: 't' dice_loss_param { ", settings,
+              " } }");
 }
 
 /// Two samples of two channels of two pixels.

@@ -96,7 +96,7 @@ TEST(Dropout, MaskDoesNotDependOnThreads) {
 TEST(Dropout, PassesThroughInTest) {
   LayerCase c{.layer = kDropout, .bottoms = {uniform({2, 3, 4})}, .phase = Phase::test};
   LayerRun run(c);
-  EXPECT_EQ(run.layer().in_place(), InPlace::alias);
+  EXPECT_EQ(run.kernel().in_place(), InPlace::alias);
   run.forward();
   expect_close(run.top(0), run.bottom_values(0), {0, 1e-7}, "top");
   check_gradients(c);
@@ -120,7 +120,7 @@ TEST(Dropout, MayScaleInTestInsteadOfTrain) {
 TEST(Dropout, ScalesByTheRatioThatIsDrawn) {
   for (const auto& [ratio, kept] : {std::pair{"0.99999", 1}, {"0.9999", 7}, {"0.3", 45875}}) {
     const std::string layer =
-        concat("layer { type: 'Dropout' dropout_param { dropout_ratio: ", ratio);
+        text("layer { type: 'Dropout' dropout_param { dropout_ratio: ", ratio);
     LayerRun train(ones({1000, 1000}, layer + " } }"), {.dtype = DType::f64});
     const std::vector<double> y = forward_at(train, 0);
     EXPECT_EQ(*std::max_element(y.begin(), y.end()), double(float(65536.0 / kept))) << ratio;
@@ -151,9 +151,8 @@ TEST(Dropout, BadRatio) {
   for (const char* ratio : {"1", "-0.1", "nan"}) {
     expect_error(
         [&] {
-          LayerRun run(ones(
-              {2},
-              concat(R"(layer { type: "Dropout" dropout_param { dropout_ratio: )", ratio, " } }")));
+          LayerRun run(ones({2}, text(R"(layer { type: "Dropout" dropout_param { dropout_ratio: )",
+                                      ratio, " } }")));
         },
         {"dropout_ratio", "[0, 1)"});
   }

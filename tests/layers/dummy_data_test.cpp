@@ -51,7 +51,7 @@ TEST(DummyData, ConstantsAreFilledOnce) {
       context, {.phase = Phase::test});
   net.forward();
   EXPECT_THAT(test::values_of(net.output("p")), ElementsAre(10, 10));
-  net.blob("a").data.host_overwrite<float>()[1] = 7;
+  net.blob("a").data.overwrite<float>()[1] = 7;
   net.forward();
   EXPECT_THAT(test::values_of(net.output("p")), ElementsAre(10, 70));
   // Another plan, for another shape, and back.

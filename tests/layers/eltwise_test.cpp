@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::IsSupersetOf;
 
 std::string eltwise(const std::string& settings) {
-  return concat("layer { type: 'Eltwise' eltwise_param { ", settings, " } }");
+  return text("layer { type: 'Eltwise' eltwise_param { ", settings, " } }");
 }
 
 LayerCase three(const std::string& settings, const Shape& shape = {2, 3, 5, 4}) {
@@ -123,21 +123,21 @@ TEST(Eltwise, PropagatesOnlyWhereAsked) {
 }
 
 TEST(Eltwise, ReadsOnlyWhatTheOperationNeeds) {
-  EXPECT_FALSE(LayerRun(three("")).layer().backward_reads().bottom_data);
-  EXPECT_FALSE(LayerRun(three("operation: MAX")).layer().backward_reads().bottom_data);
-  EXPECT_FALSE(LayerRun(three("")).layer().backward_reads().top_data);
-  EXPECT_TRUE(LayerRun(three("operation: PROD")).layer().backward_reads().bottom_data);
+  EXPECT_FALSE(LayerRun(three("")).kernel().backward_reads().bottom_data);
+  EXPECT_FALSE(LayerRun(three("operation: MAX")).kernel().backward_reads().bottom_data);
+  EXPECT_FALSE(LayerRun(three("")).kernel().backward_reads().top_data);
+  EXPECT_TRUE(LayerRun(three("operation: PROD")).kernel().backward_reads().bottom_data);
 }
 
 // Only the values that the wanted gradients come from are kept.
 TEST(Eltwise, ProductReadsOneFactorForTheGradientOfOne) {
   for (const bool stable : {true, false}) {
     const LayerCase c =
-        given_pair(concat("operation: PROD stable_prod_grad: ", stable ? "true" : "false"));
+        given_pair(text("operation: PROD stable_prod_grad: ", stable ? "true" : "false"));
     for (const size_t wanted : {size_t{0}, size_t{1}}) {
       LayerRun run(c);
       const std::vector<bool> propagate = run.want_only(wanted);
-      const BackwardReads reads = run.layer().backward_reads();
+      const BackwardReads reads = run.kernel().backward_reads();
       EXPECT_EQ(reads.bottom_data[wanted], !stable);
       EXPECT_EQ(reads.bottom_data[1 - wanted], stable);
       EXPECT_EQ(reads.top_data[0], !stable);
@@ -195,7 +195,7 @@ TEST(Eltwise, AnyNumberOfBottomsAtEveryLevel) {
     const SimdLimit limit(level);
     for (const char* settings : {"", "operation: MAX", "operation: PROD"}) {
       for (size_t bottoms = 2; bottoms <= 5; ++bottoms) {
-        SCOPED_TRACE(concat(to_string(level), " ", settings, " of ", bottoms));
+        SCOPED_TRACE(text(to_string(level), " ", settings, " of ", bottoms));
         check_engines({.layer = eltwise(settings),
                        .bottoms = std::vector<Input>(bottoms, uniform({1, 4, 7, 39}))});
       }

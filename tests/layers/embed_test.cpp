@@ -12,9 +12,9 @@ namespace {
 using testing::ElementsAre;
 
 LayerCase embed(const std::string& settings, const Input& indices) {
-  return {.layer = concat("layer { type: 'Embed' embed_param { ", settings,
-                          " weight_filler { type: 'gaussian' } bias_filler { type: 'gaussian' } } "
-                          "}"),
+  return {.layer = text("layer { type: 'Embed' embed_param { ", settings,
+                        " weight_filler { type: 'gaussian' } bias_filler { type: 'gaussian' } } "
+                        "}"),
           .bottoms = {indices}};
 }
 
@@ -45,7 +45,7 @@ TEST(Embed, GradientsAndEngines) {
     for (const Shape& shape : {Shape{4, 3}, Shape{1}, Shape{}, Shape{2, 1, 5}}) {
       for (const int64_t width : {1, 3}) {
         const LayerCase c =
-            embed(concat("input_dim: 5 num_output: ", width, " ", more), labels(shape, 5));
+            embed(text("input_dim: 5 num_output: ", width, " ", more), labels(shape, 5));
         check_gradients(c);
         check_engines(c);
       }
@@ -99,7 +99,7 @@ TEST(Embed, Errors) {
   for (const double wrong : {3.0, -1.0, 0.5, std::nan("")}) {
     run.bottom_values(0)[2] = wrong;
     expect_error([&] { run.forward(); },
-                 {concat("index ", wrong), "position 2 of 'bottom0' (2x2)", "[0, 3)", "input_dim"});
+                 {text("index ", wrong), "position 2 of 'bottom0' (2x2)", "[0, 3)", "input_dim"});
   }
   const auto refuses = [](const std::string& settings, std::string_view what) {
     expect_error([&] { LayerRun c(embed(settings, labels({2}, 2))); }, {what});

@@ -22,7 +22,7 @@ void PrintTo(const EmptyCase& empty_case, std::ostream* out) { *out << empty_cas
 std::vector<EmptyCase> empty_cases() {
   const Input images = uniform({0, 8, 6, 5});
   const auto of = [&](const char* name, const std::string& settings, std::vector<Input> bottoms) {
-    return EmptyCase{name, {.layer = concat("layer { ", settings, " }"), .bottoms = bottoms}};
+    return EmptyCase{name, {.layer = text("layer { ", settings, " }"), .bottoms = bottoms}};
   };
   const std::string fillers = "weight_filler { type: 'xavier' } ";
   return {
@@ -84,7 +84,7 @@ TEST_P(EmptyBatch, PassesThrough) {
   const int options = static_cast<int>(LayerRun(layer, {.engine = ""}).options().size());
   for (const char* engine : {"reference", ""}) {
     for (int option = 0; option < (*engine ? 1 : options); ++option) {
-      SCOPED_TRACE(concat("engine '", engine, "', option ", option));
+      SCOPED_TRACE(text("engine '", engine, "', option ", option));
       LayerRun run(layer, {.engine = engine, .option = option});
       run.forward();
       for (int i = 0; i < run.num_tops(); ++i) {

@@ -79,16 +79,15 @@ LayerCase convolution_of_type(LayerDraw& draw, const std::string& type) {
     // A top of a deconvolution has no elements if the padding takes them all.
     const int64_t least = type == "Deconvolution" ? 1 + 2 * pad : reach - 2 * pad;
     bottom.push_back(std::max<int64_t>(1, least) + draw.between(0, axes > 2 ? 4 : 12));
-    settings += concat(" kernel_size: ", kernel, " stride: ", stride, " dilation: ", dilation,
-                       " pad: ", pad);
+    settings +=
+        text(" kernel_size: ", kernel, " stride: ", stride, " dilation: ", dilation, " pad: ", pad);
   }
-  return {
-      .layer = concat("layer { type: '", type, "' convolution_param { num_output: ", made * groups,
-                      " group: ", groups, settings, " bias_term: ", draw.boolean(),
-                      " weight_filler { type: 'uniform' min: -0.5 max: 0.5 }"
-                      " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
-      .bottoms = {uniform(Shape(bottom))},
-      .tail = draw.relu_tail()};
+  return {.layer = text("layer { type: '", type, "' convolution_param { num_output: ",
+                        made * groups, " group: ", groups, settings, " bias_term: ", draw.boolean(),
+                        " weight_filler { type: 'uniform' min: -0.5 max: 0.5 }"
+                        " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
+          .bottoms = {uniform(Shape(bottom))},
+          .tail = draw.relu_tail()};
 }
 
 LayerCase convolution(LayerDraw& draw) { return convolution_of_type(draw, "Convolution"); }
@@ -107,12 +106,12 @@ LayerCase pooling(LayerDraw& draw) {
     const int64_t kernel = draw.between(1, axes > 2 ? 3 : 5), pad = draw.between(0, kernel - 1);
     bottom.push_back(std::max<int64_t>(1, kernel - 2 * pad) + draw.between(0, most));
     settings +=
-        concat(" kernel_size_3d: ", kernel, " stride_3d: ", draw.between(1, 3), " pad_3d: ", pad);
+        text(" kernel_size_3d: ", kernel, " stride_3d: ", draw.between(1, 3), " pad_3d: ", pad);
   }
   const bool maximum = draw.coin();
-  return {.layer = concat("layer { type: 'Pooling' pooling_param { pool: ", maximum ? "MAX" : "AVE",
-                          " round_mode: ", draw.coin() ? "CEIL" : "FLOOR",
-                          " avg_include_pad: ", draw.boolean(), settings, " } }"),
+  return {.layer = text("layer { type: 'Pooling' pooling_param { pool: ", maximum ? "MAX" : "AVE",
+                        " round_mode: ", draw.coin() ? "CEIL" : "FLOOR",
+                        " avg_include_pad: ", draw.boolean(), settings, " } }"),
           // Few values are equal, or many.
           .bottoms = {draw.coin() ? uniform(Shape(bottom)) : labels(Shape(bottom), 3)},
           .tail = maximum ? draw.relu_tail() : std::vector<std::string>()};
@@ -122,30 +121,29 @@ LayerCase inner_product(LayerDraw& draw) {
   const Shape bottom = draw.batch_shape(draw.between(1, 4), 3000);
   const int64_t rank = bottom.rank();
   const int64_t axis = draw.between(bottom[0] == 0 ? 1 : 0, rank - 1);
-  return {.layer = concat("layer { type: 'InnerProduct' inner_product_param { num_output: ",
-                          draw.between(1, 70), " axis: ", draw.coin() ? axis : axis - rank,
-                          " transpose: ", draw.boolean(), " bias_term: ", draw.boolean(),
-                          " weight_filler { type: 'uniform' min: -0.5 max: 0.5 }"
-                          " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
+  return {.layer = text("layer { type: 'InnerProduct' inner_product_param { num_output: ",
+                        draw.between(1, 70), " axis: ", draw.coin() ? axis : axis - rank,
+                        " transpose: ", draw.boolean(), " bias_term: ", draw.boolean(),
+                        " weight_filler { type: 'uniform' min: -0.5 max: 0.5 }"
+                        " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
           .bottoms = {uniform(bottom)},
           .tail = draw.relu_tail()};
 }
 
 LayerCase lrn(LayerDraw& draw) {
   const bool across = draw.coin();
-  return {
-      .layer = concat("layer { type: 'LRN' lrn_param { local_size: ", 2 * draw.between(0, 4) + 1,
-                      " alpha: ", draw.number(0.1, 2),
-                      " beta: ", draw.one_of({0.5, 0.75, 1.0, 1.3}), " k: ", draw.one_of({1, 2}),
-                      " norm_region: ", across ? "ACROSS_CHANNELS" : "WITHIN_CHANNEL", " } }"),
-      .bottoms = {uniform(draw.batch_shape(across ? draw.between(2, 5) : 4, 6000), -2, 2)}};
+  return {.layer = text("layer { type: 'LRN' lrn_param { local_size: ", 2 * draw.between(0, 4) + 1,
+                        " alpha: ", draw.number(0.1, 2),
+                        " beta: ", draw.one_of({0.5, 0.75, 1.0, 1.3}), " k: ", draw.one_of({1, 2}),
+                        " norm_region: ", across ? "ACROSS_CHANNELS" : "WITHIN_CHANNEL", " } }"),
+          .bottoms = {uniform(draw.batch_shape(across ? draw.between(2, 5) : 4, 6000), -2, 2)}};
 }
 
 LayerCase softmax(LayerDraw& draw) {
   const Shape bottom = draw.batch_shape(draw.between(1, 4), 6000);
   const int64_t axis = draw.between(bottom[0] == 0 ? 1 : 0, bottom.rank() - 1);
-  return {.layer = concat("layer { type: 'Softmax' softmax_param { axis: ",
-                          draw.coin() ? axis : axis - bottom.rank(), " } }"),
+  return {.layer = text("layer { type: 'Softmax' softmax_param { axis: ",
+                        draw.coin() ? axis : axis - bottom.rank(), " } }"),
           .bottoms = {uniform(bottom, -5, 5)}};
 }
 
@@ -154,16 +152,16 @@ LayerCase scale(LayerDraw& draw) {
   const int64_t axis = draw.between(bottom[0] == 0 ? 1 : 0, bottom.rank() - 1);
   const int64_t covered = draw.between(0, bottom.rank() - axis);
   LayerCase result{.bottoms = {uniform(bottom)}};
-  std::string settings = concat("axis: ", axis, " bias_term: ", draw.boolean());
+  std::string settings = text("axis: ", axis, " bias_term: ", draw.boolean());
   if (draw.coin()) {
     std::vector<int64_t> sizes;
     for (int64_t i = axis; i < axis + covered; ++i) sizes.push_back(bottom[i]);
     result.bottoms.push_back(uniform(Shape(sizes)));
   } else {
-    settings += concat(" num_axes: ", covered, " filler { type: 'uniform' min: -2 max: 2 }");
+    settings += text(" num_axes: ", covered, " filler { type: 'uniform' min: -2 max: 2 }");
   }
-  result.layer = concat("layer { type: 'Scale' scale_param { ", settings,
-                        " bias_filler { type: 'uniform' min: -1 max: 1 } } }");
+  result.layer = text("layer { type: 'Scale' scale_param { ", settings,
+                      " bias_filler { type: 'uniform' min: -1 max: 1 } } }");
   return result;
 }
 
@@ -173,14 +171,13 @@ LayerCase batch_norm(LayerDraw& draw) {
   const int64_t spatial = draw.between(0, 3);
   for (int64_t axis = 0; axis < spatial; ++axis) bottom.push_back(draw.between(1, 7));
   const bool stored = draw.coin();
-  LayerCase result{
-      .layer = concat("layer { type: 'BatchNorm' batch_norm_param { use_global_stats: ",
-                      stored ? "true" : "false", " scale_bias: ", draw.boolean(),
-                      " moving_average_fraction: ", draw.number(0.1, 0.999),
-                      " eps: ", draw.one_of({1e-5, 1e-3}),
-                      " scale_filler { type: 'uniform' min: -2 max: 2 }"
-                      " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
-      .bottoms = {uniform(Shape(bottom), -2, 3)}};
+  LayerCase result{.layer = text("layer { type: 'BatchNorm' batch_norm_param { use_global_stats: ",
+                                 stored ? "true" : "false", " scale_bias: ", draw.boolean(),
+                                 " moving_average_fraction: ", draw.number(0.1, 0.999),
+                                 " eps: ", draw.one_of({1e-5, 1e-3}),
+                                 " scale_filler { type: 'uniform' min: -2 max: 2 }"
+                                 " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
+                   .bottoms = {uniform(Shape(bottom), -2, 3)}};
   if (stored) {
     result.params.resize(2);
     for (int64_t c = 0; c < bottom[1]; ++c) {
@@ -194,16 +191,16 @@ LayerCase batch_norm(LayerDraw& draw) {
 
 LayerCase mvn(LayerDraw& draw) {
   // Groups of few values may have next to no variance, but for eps.
-  return {.layer = concat("layer { type: 'MVN' mvn_param { normalize_variance: ", draw.boolean(),
-                          " across_channels: ", draw.boolean(), " eps: ", draw.one_of({0.1, 1.0}),
-                          " } }"),
+  return {.layer =
+              text("layer { type: 'MVN' mvn_param { normalize_variance: ", draw.boolean(),
+                   " across_channels: ", draw.boolean(), " eps: ", draw.one_of({0.1, 1.0}), " } }"),
           .bottoms = {uniform(draw.batch_shape(draw.between(1, 5), 6000), -2, 3)}};
 }
 
 LayerCase prelu(LayerDraw& draw) {
   const Shape bottom = draw.batch_shape(draw.between(1, 5), 6000);
   const bool shared = bottom.rank() == 1 || draw.coin();
-  return {.layer = concat(
+  return {.layer = text(
               "layer { type: 'PReLU' prelu_param { channel_shared: ", shared ? "true" : "false",
               " filler { type: 'uniform' min: -1 max: 1 } } }"),
           .bottoms = {uniform(bottom)}};
@@ -212,33 +209,33 @@ LayerCase prelu(LayerDraw& draw) {
 LayerCase spp(LayerDraw& draw) {
   const auto size = [&] { return 4 * draw.between(3, 6) - draw.between(0, 3); };
   const Shape bottom{draw.batch(3), draw.between(1, 5), size(), size()};
-  return {.layer = concat("layer { type: 'SPP' spp_param { pool: ", draw.one_of({"MAX", "AVE"}),
-                          " pyramid_height: ", draw.between(1, 3), " } }"),
+  return {.layer = text("layer { type: 'SPP' spp_param { pool: ", draw.one_of({"MAX", "AVE"}),
+                        " pyramid_height: ", draw.between(1, 3), " } }"),
           .bottoms = {draw.coin() ? uniform(bottom) : labels(bottom, 3)}};
 }
 
 LayerCase eltwise(LayerDraw& draw) {
   const auto count = static_cast<size_t>(draw.between(2, 4));
   const std::string operation = draw.one_of({"SUM", "PROD", "MAX"});
-  std::string settings = concat("operation: ", operation);
+  std::string settings = text("operation: ", operation);
   for (size_t i = 0; i < count && operation == "SUM"; ++i) {
-    settings += concat(" coeff: ", draw.number(-2, 2));
+    settings += text(" coeff: ", draw.number(-2, 2));
   }
-  LayerCase result{.layer = concat("layer { type: 'Eltwise' eltwise_param { ", settings, " } }")};
+  LayerCase result{.layer = text("layer { type: 'Eltwise' eltwise_param { ", settings, " } }")};
   result.bottoms.assign(count, uniform(draw.batch_shape(draw.between(2, 5), 6000), -2, 2));
   if (operation == "SUM") result.tail = draw.relu_tail();
   return result;
 }
 
 LayerCase dropout(LayerDraw& draw) {
-  return {.layer = concat("layer { type: 'Dropout' dropout_param { dropout_ratio: ",
-                          draw.number(0.1, 0.9), " } }"),
+  return {.layer = text("layer { type: 'Dropout' dropout_param { dropout_ratio: ",
+                        draw.number(0.1, 0.9), " } }"),
           .bottoms = {uniform(draw.batch_shape(draw.between(2, 5), 6000))}};
 }
 
 LayerCase relu(LayerDraw& draw) {
-  return {.layer = concat("layer { type: 'ReLU' relu_param { negative_slope: ",
-                          draw.one_of({0.0, 0.1, -0.5}), " } }"),
+  return {.layer = text("layer { type: 'ReLU' relu_param { negative_slope: ",
+                        draw.one_of({0.0, 0.1, -0.5}), " } }"),
           .bottoms = {uniform(draw.batch_shape(draw.between(2, 5), 6000))}};
 }
 
@@ -258,7 +255,7 @@ std::vector<Shape> parts(LayerDraw& draw, int64_t axis, size_t count) {
 
 LayerCase concatenation(LayerDraw& draw) {
   const int64_t axis = draw.one_of<int64_t>({0, 1, 1, 1, 2});
-  LayerCase result{.layer = concat("layer { type: 'Concat' concat_param { axis: ", axis, " } }")};
+  LayerCase result{.layer = text("layer { type: 'Concat' concat_param { axis: ", axis, " } }")};
   for (const Shape& shape : parts(draw, axis, static_cast<size_t>(draw.between(1, 4)))) {
     result.bottoms.push_back(uniform(shape));
   }
@@ -273,10 +270,10 @@ LayerCase slice(LayerDraw& draw) {
   int64_t& end = whole[static_cast<size_t>(axis)];
   std::string points;
   for (size_t i = 1; i < shapes.size(); ++i) {
-    points += concat(" slice_point: ", end);
+    points += text(" slice_point: ", end);
     end += shapes[i][static_cast<int>(axis)];
   }
-  return {.layer = concat("layer { type: 'Slice' slice_param { axis: ", axis, points, " } }"),
+  return {.layer = text("layer { type: 'Slice' slice_param { axis: ", axis, points, " } }"),
           .bottoms = {uniform(Shape(whole))},
           .tops = static_cast<int>(shapes.size())};
 }
@@ -288,17 +285,17 @@ LayerCase softmax_loss(LayerDraw& draw) {
     if (k != 1) places.push_back(scores[k]);
   }
   const std::string ignored = draw.coin() ? " ignore_label: 0" : "";
-  return {.layer = concat("layer { type: 'SoftmaxWithLoss' loss_param { normalization: ",
-                          draw.one_of({"VALID", "FULL", "BATCH_SIZE", "NONE"}), ignored, " } }"),
+  return {.layer = text("layer { type: 'SoftmaxWithLoss' loss_param { normalization: ",
+                        draw.one_of({"VALID", "FULL", "BATCH_SIZE", "NONE"}), ignored, " } }"),
           .bottoms = {uniform(scores, -5, 5), labels(Shape(places), scores[1])}};
 }
 
 LayerCase sigmoid_loss(LayerDraw& draw) {
   const Shape shape = draw.batch_shape(draw.between(1, 4), 6000);
   const bool ignores = draw.coin();
-  return {.layer = concat("layer { type: 'SigmoidCrossEntropyLoss' loss_param { normalization: ",
-                          draw.one_of({"VALID", "FULL", "BATCH_SIZE", "NONE"}),
-                          ignores ? " ignore_label: 1" : "", " } }"),
+  return {.layer = text("layer { type: 'SigmoidCrossEntropyLoss' loss_param { normalization: ",
+                        draw.one_of({"VALID", "FULL", "BATCH_SIZE", "NONE"}),
+                        ignores ? " ignore_label: 1" : "", " } }"),
           .bottoms = {uniform(shape, -20, 20), ignores ? labels(shape, 3) : uniform(shape)}};
 }
 
@@ -340,8 +337,8 @@ TEST_P(EngineFuzz, AgreesWithTheReference) {
     for (const Input& input : layer_case.bottoms) bottoms += " " + input.shape.str();
     const auto level =
         draw.one_of({SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, simd_level()});
-    SCOPED_TRACE(concat("CREMA_FUZZ_SEED=", seed, ", problem ", i, ", bottoms", bottoms, ", ",
-                        to_string(level)));
+    SCOPED_TRACE(text("CREMA_FUZZ_SEED=", seed, ", problem ", i, ", bottoms", bottoms, ", ",
+                      to_string(level)));
     const SimdLimit limit(std::min(level, simd_level()));
     ran += check_engines(layer_case, kind.tolerance, refusing(layer_case, kind.type)).size() - 1;
     if (HasFailure()) return;

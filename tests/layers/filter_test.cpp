@@ -88,7 +88,7 @@ constexpr const char* kNet = R"(
     layer { name: "loss" type: "SoftmaxWithLoss" bottom: "b" bottom: "kept_label" top: "loss" })";
 
 void select(Net& net, const std::vector<double>& selector) {
-  double* const values = net.input("selector").host_overwrite<double>();
+  double* const values = net.input("selector").overwrite<double>();
   std::copy(selector.begin(), selector.end(), values);
 }
 

@@ -6,7 +6,7 @@ namespace crema::test {
 namespace {
 
 Shape flattened(const std::string& settings, const Shape& shape) {
-  LayerRun run({.layer = concat("layer { type: 'Flatten' flatten_param { ", settings, " } }"),
+  LayerRun run({.layer = text("layer { type: 'Flatten' flatten_param { ", settings, " } }"),
                 .bottoms = {uniform(shape)}});
   run.forward();
   expect_close(run.top(0), run.bottom_values(0), {0, 1e-7}, "top");
@@ -24,7 +24,7 @@ TEST(Flatten, GradientsAndInPlace) {
   const LayerCase c{.layer = R"(layer { type: "Flatten" })", .bottoms = {uniform({2, 3, 4})}};
   check_gradients(c);
   check_engines(c);
-  EXPECT_EQ(LayerRun(c).layer().in_place(), InPlace::alias);
+  EXPECT_EQ(LayerRun(c).kernel().in_place(), InPlace::alias);
 }
 
 TEST(Flatten, Errors) {

@@ -32,7 +32,7 @@ ConvolutionProblem problem(Shape source, int64_t outputs, std::vector<int64_t> s
 
 Tensor numbers(const Shape& shape, int seed, Format format = Format::contiguous) {
   Tensor plain(shape);
-  float* const values = plain.host_overwrite<float>();
+  float* const values = plain.overwrite<float>();
   for (int64_t i = 0; i < plain.count(); ++i) {
     values[i] = static_cast<float>((i * 37 + seed * 11) % 101) / 50 - 1;
   }
@@ -89,15 +89,15 @@ struct Truth {
 /// With all of its memory, padding too, at 7.
 Tensor sevens(const Shape& shape, Format format) {
   Tensor tensor(shape, DType::f32, format);
-  std::fill_n(tensor.host_overwrite<float>(), tensor.storage(), 7.0F);
+  std::fill_n(tensor.overwrite<float>(), tensor.storage(), 7.0F);
   return tensor;
 }
 
 /// Whether the padding of a blocked format is 0.
 bool is_padded_with_zeros(const Tensor& tensor) {
   const Tensor padded = tensor.to(DType::f32, Format::contiguous).to(DType::f32, tensor.format());
-  return std::equal(tensor.host<float>(), tensor.host<float>() + tensor.storage(),
-                    padded.host<float>());
+  return std::equal(tensor.read<float>(), tensor.read<float>() + tensor.storage(),
+                    padded.read<float>());
 }
 
 /// Runs a pass of `problem` by all implementations of all libraries that take it gathered. Returns
@@ -110,7 +110,7 @@ int each_library(const ConvolutionProblem& problem, ConvolutionPass pass, const 
     std::string why;
     for (const std::string& name :
          library->implementations(*dense, pass, ConvolutionAlgorithm::any, why)) {
-      SCOPED_TRACE(concat(library->name(), " ", name, ", ", problem.key()));
+      SCOPED_TRACE(text(library->name(), " ", name, ", ", problem.key()));
       const auto primitive = with_gathered_pixels(problem, library->make(*dense, pass, name));
       run(*primitive);
       ++count;
@@ -133,22 +133,22 @@ TEST(GatheredConvolution, AgreesWithTheDefinition) {
       const Truth truth(p, x, w, b, dy);
       forwards += each_library(p, ConvolutionPass::forward, [&](ConvolutionPrimitive& primitive) {
         Tensor y = sevens(p.target, format);
-        primitive.forward(x.host<float>(), {w.host<float>()}, b.host<float>(), y.host_mut<float>());
+        primitive.forward(x.read<float>(), {w.read<float>()}, b.read<float>(), y.change<float>());
         expect_close(values(y), truth.y, kF32, "y");
         EXPECT_TRUE(is_padded_with_zeros(y));
       });
       to_data +=
           each_library(p, ConvolutionPass::backward_data, [&](ConvolutionPrimitive& primitive) {
             Tensor dx = sevens(p.source, format);
-            primitive.backward_data(dy.host<float>(), {w.host<float>()}, dx.host_mut<float>());
+            primitive.backward_data(dy.read<float>(), {w.read<float>()}, dx.change<float>());
             expect_close(values(dx), truth.dx, kF32, "dx");
             EXPECT_TRUE(is_padded_with_zeros(dx));
           });
       const auto gradients = [&](ConvolutionPrimitive& primitive) {
         Tensor dw(p.weights()), db(Shape{p.target[1]});
         for (const bool add : {false, true}) {
-          primitive.backward_weights(x.host<float>(), dy.host<float>(), add, dw.host_mut<float>(),
-                                     add, db.host_mut<float>());
+          primitive.backward_weights(x.read<float>(), dy.read<float>(), add, dw.change<float>(),
+                                     add, db.change<float>());
         }
         std::vector<double> twice = truth.dw, twice_bias = truth.db;
         for (double& value : twice) value *= 2;

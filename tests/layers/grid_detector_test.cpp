@@ -15,14 +15,14 @@ double cross_entropy(double v, double t) {
 }
 
 std::string region(const std::string& settings, const std::string& num = "num: 2") {
-  return concat("layer { type: 'RegionLoss' bottom: 'v' bottom: 'label' region_loss_param { ",
-                "num_class: 2 ", num, " biases: 1 biases: 1 biases: 0.5 biases: 1.5 ", settings,
-                " } }");
+  return text("layer { type: 'RegionLoss' bottom: 'v' bottom: 'label' region_loss_param { ",
+              "num_class: 2 ", num, " biases: 1 biases: 1 biases: 0.5 biases: 1.5 ", settings,
+              " } }");
 }
 std::string yolov3(const std::string& settings, const std::string& mask = "mask: 0 mask: 2") {
-  return concat("layer { type: 'Yolov3' bottom: 'v' bottom: 'label' yolov3_param { num_class: 2 ",
-                "num: 2 anchors_scale: 8 biases: 8 biases: 8 biases: 40 biases: 40 biases: 4 ",
-                "biases: 12 ", mask, " ", settings, " } }");
+  return text("layer { type: 'Yolov3' bottom: 'v' bottom: 'label' yolov3_param { num_class: 2 ",
+              "num: 2 anchors_scale: 8 biases: 8 biases: 8 biases: 40 biases: 40 biases: 4 ",
+              "biases: 12 ", mask, " ", settings, " } }");
 }
 
 // A grid of 1 x 2 cells and two anchor boxes of 7 values: 28 values, cell by cell within each.
@@ -198,15 +198,15 @@ TEST(GridLoss, Errors) {
 }
 
 std::string region_output(const std::string& settings) {
-  return concat("layer { type: 'RegionDetectionOutput' region_detection_output_param { ",
-                "num_classes: 2 num_box: 2 biases: 1 biases: 1 biases: 0.5 biases: 1.5 ", settings,
-                " } }");
+  return text("layer { type: 'RegionDetectionOutput' region_detection_output_param { ",
+              "num_classes: 2 num_box: 2 biases: 1 biases: 1 biases: 0.5 biases: 1.5 ", settings,
+              " } }");
 }
 std::string yolov3_output(const std::string& settings) {
-  return concat("layer { type: 'Yolov3DetectionOutput' bottom: 'a' bottom: 'b' ",
-                "yolov3_detection_output_param { num_classes: 2 num_box: 1 mask: 1 mask: 0 ",
-                "anchors_scale: 8 anchors_scale: 4 biases: 8 biases: 8 biases: 4 biases: 12 ",
-                settings, " } }");
+  return text("layer { type: 'Yolov3DetectionOutput' bottom: 'a' bottom: 'b' ",
+              "yolov3_detection_output_param { num_classes: 2 num_box: 1 mask: 1 mask: 0 ",
+              "anchors_scale: 8 anchors_scale: 4 biases: 8 biases: 8 biases: 4 biases: 12 ",
+              settings, " } }");
 }
 
 /// Objects of both anchor boxes of cell 1 alone, whose first class is likelier.
@@ -297,10 +297,10 @@ TEST(GridOutput, Errors) {
   refuses(yolov3_output("mask: 2"), {objects(), objects()}, {"mask has 3 numbers"});
   // 4 * 2^30 is 0 in 32 bits, and the square of 2^32 - 1 is beyond 64 bits.
   const auto numbers = [](const char* groups, const char* each) {
-    return concat("layer { type: 'Yolov3DetectionOutput' bottom: 'a' bottom: 'b' ",
-                  "yolov3_detection_output_param { biases: 8 biases: 8 anchors_scale: 1 ",
-                  "anchors_scale: 1 anchors_scale: 1 anchors_scale: 1 mask_group_num: ", groups,
-                  " num_box: ", each, " } }");
+    return text("layer { type: 'Yolov3DetectionOutput' bottom: 'a' bottom: 'b' ",
+                "yolov3_detection_output_param { biases: 8 biases: 8 anchors_scale: 1 ",
+                "anchors_scale: 1 anchors_scale: 1 anchors_scale: 1 mask_group_num: ", groups,
+                " num_box: ", each, " } }");
   };
   refuses(numbers("4", "1073741824"), {objects(), objects()}, {"mask has 0", "need 4294967296"});
   refuses(numbers("4294967295", "4294967295"), {objects(), objects()}, {"has 4", "4294967295"});

@@ -44,8 +44,8 @@ class Hdf5Layers : public testing::Test {
   LayerCase layer(const std::string& list, const std::string& settings,
                   const std::string& more = "") {
     const std::string source = folder_.write("list.txt", list);
-    return {.layer = concat("layer { type: 'HDF5Data' top: 'data' top: 'label' ", more,
-                            " hdf5_data_param { source: '", source, "' ", settings, " } }")};
+    return {.layer = text("layer { type: 'HDF5Data' top: 'data' top: 'label' ", more,
+                          " hdf5_data_param { source: '", source, "' ", settings, " } }")};
   }
   /// Three files of 3, 4 and 1 rows.
   std::string three_files() {
@@ -173,7 +173,7 @@ TEST_F(Hdf5Layers, AFileThatChangesMeanwhileIsAnError) {
 TEST_F(Hdf5Layers, OutputWritesWhatDataReads) {
   const std::string list = folder_.write("list.txt", three_files());
   const std::string out = folder_ / "out.h5";
-  const std::string text = concat(
+  const std::string prototxt = text(
       "layer { name: 'in' type: 'HDF5Data' top: 'data' top: 'label' hdf5_data_param { source: '",
       list, "' batch_size: 4 } }",
       "layer { name: 'out' type: 'HDF5Output' bottom: 'data' bottom: 'label' "
@@ -181,7 +181,7 @@ TEST_F(Hdf5Layers, OutputWritesWhatDataReads) {
       out, "' } }");
   Context context;
   {
-    Net net(test::net_param(text), context, {.phase = Phase::test});
+    Net net(test::net_param(prototxt), context, {.phase = Phase::test});
     net.forward();
     net.forward();
     EXPECT_FALSE(std::filesystem::exists(out));
@@ -196,11 +196,11 @@ TEST_F(Hdf5Layers, OutputWritesWhatDataReads) {
 TEST_F(Hdf5Layers, OutputTakesBatchesOfAnySizeAndF64) {
   const std::string out = folder_ / "out.h5";
   {
-    LayerRun run({.layer = concat("layer { type: 'HDF5Output' hdf5_output_param { file_name: '",
-                                  out, "' } }"),
-                  .bottoms = {test::given({1, 2}, {0.1, 0.2}), test::given({1}, {1})},
-                  .tops = 0},
-                 {.dtype = DType::f64});
+    LayerRun run(
+        {.layer = text("layer { type: 'HDF5Output' hdf5_output_param { file_name: '", out, "' } }"),
+         .bottoms = {test::given({1, 2}, {0.1, 0.2}), test::given({1}, {1})},
+         .tops = 0},
+        {.dtype = DType::f64});
     run.forward();
     run.reshape({test::given({0, 2}, {}), test::given({0}, {})});
     run.forward();
@@ -236,10 +236,10 @@ TEST_F(Hdf5Layers, OutputErrors) {
   // Rows of another shape: what was written is no whole file, and none appears.
   const std::string out = folder_ / "out.h5";
   {
-    LayerRun run({.layer = concat("layer { type: 'HDF5Output' hdf5_output_param { file_name: '",
-                                  out, "' } }"),
-                  .bottoms = {test::uniform({2, 3}), test::uniform({2})},
-                  .tops = 0});
+    LayerRun run(
+        {.layer = text("layer { type: 'HDF5Output' hdf5_output_param { file_name: '", out, "' } }"),
+         .bottoms = {test::uniform({2, 3}), test::uniform({2})},
+         .tops = 0});
     run.forward();
     run.reshape({test::uniform({2, 4}), test::uniform({2})});
     expect_error([&] { run.forward(); }, {"rows of 2x4", "2x3"});
@@ -254,7 +254,7 @@ TEST_F(Hdf5Layers, AnErrorThatEndsTheRunLeavesTheOldFile) {
   const std::string out = folder_.write("out.h5", "the old one");
   const auto write = [&](bool fails) {
     Context context;
-    Net net(test::net_param(concat(
+    Net net(test::net_param(text(
                 "layer { name: 'in' type: 'DummyData' top: 'data' top: 'label' dummy_data_param { "
                 "shape { dim: 2 dim: 3 } shape { dim: 2 } } } layer { name: 'out' type: "
                 "'HDF5Output' bottom: 'data' bottom: 'label' hdf5_output_param { file_name: '",
@@ -279,7 +279,7 @@ TEST_F(Hdf5Layers, OutputWarnsOfAFileThatItWillReplace) {
     Context context({.logger = [&](Severity severity, const std::string& text) {
       if (severity == Severity::warning) told.push_back(text);
     }});
-    Net net(test::net_param(concat(
+    Net net(test::net_param(text(
                 "layer { name: 'in' type: 'DummyData' top: 'data' top: 'label' dummy_data_param { "
                 "shape { dim: 2 dim: 3 } shape { dim: 2 } } } layer { name: 'out' type: "
                 "'HDF5Output' bottom: 'data' bottom: 'label' hdf5_output_param { file_name: '",

@@ -9,7 +9,7 @@ namespace crema::test {
 namespace {
 
 std::string loss(const std::string& settings = "") {
-  return concat("layer { type: 'HingeLoss' bottom: 'score' bottom: 'label' ", settings, " }");
+  return text("layer { type: 'HingeLoss' bottom: 'score' bottom: 'label' ", settings, " }");
 }
 const char* const kSquared = "hinge_loss_param { norm: L2 }";
 
@@ -48,7 +48,7 @@ TEST(HingeLoss, ClassesAreAllAxesButTheFirst) {
 
 TEST(HingeLoss, Normalization) {
   const auto with = [](const std::string& settings) {
-    return loss_and_diff({.layer = loss(concat("loss_param { ", settings, " }")),
+    return loss_and_diff({.layer = loss(text("loss_param { ", settings, " }")),
                           .bottoms = {given({2, 2}, {0, 0, 0, 0}), given({2}, {1, 9})}})
         .front();
   };

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 
 LayerCase im2col(const std::string& settings, const Shape& shape = {2, 3, 7, 6}) {
-  return {.layer = concat("layer { type: 'Im2col' convolution_param { ", settings, " } }"),
+  return {.layer = text("layer { type: 'Im2col' convolution_param { ", settings, " } }"),
           .bottoms = {uniform(shape)}};
 }
 
@@ -73,8 +73,8 @@ TEST(Im2col, FollowsItsBottomsShape) {
 
 TEST(Im2col, ReadsNothingInBackward) {
   LayerRun run(im2col("kernel_size: 2"));
-  EXPECT_FALSE(run.layer().backward_reads().bottom_data);
-  EXPECT_FALSE(run.layer().backward_reads().top_data);
+  EXPECT_FALSE(run.kernel().backward_reads().bottom_data);
+  EXPECT_FALSE(run.kernel().backward_reads().top_data);
 }
 
 TEST(Im2col, Mistakes) {

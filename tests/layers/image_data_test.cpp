@@ -31,10 +31,10 @@ class ImageData : public testing::Test {
   }
   LayerCase layer(const std::string& list, const std::string& settings,
                   const std::string& transform = "") {
-    return {.layer = concat("layer { type: 'ImageData' top: 'data' top: 'label' transform_param { ",
-                            transform, " } image_data_param { source: '",
-                            folder_.write("list.txt", list), "' root_folder: '", folder_ / "images",
-                            "' ", settings, " } }")};
+    return {.layer =
+                text("layer { type: 'ImageData' top: 'data' top: 'label' transform_param { ",
+                     transform, " } image_data_param { source: '", folder_.write("list.txt", list),
+                     "' root_folder: '", folder_ / "images", "' ", settings, " } }")};
   }
   void fails(const LayerCase& wrong, std::initializer_list<std::string_view> words) {
     expect_error([&] { LayerRun{wrong}; }, words);
@@ -43,8 +43,8 @@ class ImageData : public testing::Test {
   std::string numbered(int count) {
     std::string list;
     for (int i = 0; i < count; ++i) {
-      folder_.write(concat("images/", i, ".pgm"), test::pgm(1, 1, std::string(1, char(i))));
-      list += concat(i, ".pgm ", i, "\n");
+      folder_.write(text("images/", i, ".pgm"), test::pgm(1, 1, std::string(1, char(i))));
+      list += text(i, ".pgm ", i, "\n");
     }
     return list;
   }
@@ -189,10 +189,10 @@ TEST_F(ImageData, ReadsPhotos) {
   if (!std::filesystem::exists(photos))
     GTEST_SKIP() << "needs " << photos << ": set CREMA_SHARED_DIR";
   const std::string list = folder_.write("photos.txt", "cat.jpg 281\nfish-bike.jpg 1\n");
-  LayerRun run({.layer = concat("layer { type: 'ImageData' top: 'data' top: 'label' "
-                                "image_data_param { source: '",
-                                list, "' root_folder: '", photos.string(),
-                                "/' batch_size: 2 new_height: 64 new_width: 48 } }")});
+  LayerRun run({.layer = text("layer { type: 'ImageData' top: 'data' top: 'label' "
+                              "image_data_param { source: '",
+                              list, "' root_folder: '", photos.string(),
+                              "/' batch_size: 2 new_height: 64 new_width: 48 } }")});
   run.forward();
   EXPECT_EQ(run.top_blob(0).shape(), (Shape{2, 3, 64, 48}));
   EXPECT_THAT(run.top(1), ElementsAre(281, 1));

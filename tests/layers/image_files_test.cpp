@@ -44,10 +44,9 @@ class ImageFiles : public testing::Test {
     return all;
   }
   std::string image_data(const std::string& lines, const std::string& settings) {
-    return concat(
-        "layer { name: 'photos' type: 'ImageData' top: 'data' image_data_param { source: '",
-        folder_.write("list.txt", lines), "' root_folder: '", folder_.path().string(), "' ",
-        settings, " } }");
+    return text("layer { name: 'photos' type: 'ImageData' top: 'data' image_data_param { source: '",
+                folder_.write("list.txt", lines), "' root_folder: '", folder_.path().string(), "' ",
+                settings, " } }");
   }
   test::ScratchFolder folder_;
 };
@@ -67,7 +66,7 @@ TEST_F(ImageFiles, BoxesAreWhereTheTurnedPixelsAre) {
   folder_.write("a.jpg", test::jpeg_with_exif(jpeg, test::exif(6)));
   folder_.write("a.txt", "1 8 16 24 32\n");
   for (const bool encoded : {false, true}) {
-    const std::string output = folder_ / concat("db", encoded);
+    const std::string output = folder_ / text("db", encoded);
     convert_annotations({.root = folder_.path().string(),
                          .list = folder_.write("pairs.txt", "a.jpg a.txt\n"),
                          .output = output,
@@ -76,10 +75,10 @@ TEST_F(ImageFiles, BoxesAreWhereTheTurnedPixelsAre) {
                          .encoded = encoded});
     for (const char* transform : {"", "force_gray: true", "crop_size: 36",
                                   "resize_param { height: 60 width: 40 interp_mode: LINEAR }"}) {
-      LayerRun run({.layer = concat("layer { type: 'AnnotatedData' top: 'data' top: 'label' "
-                                    "transform_param { ",
-                                    transform, " } data_param { source: '", output,
-                                    "' backend: LMDB batch_size: 1 } }"),
+      LayerRun run({.layer = text("layer { type: 'AnnotatedData' top: 'data' top: 'label' "
+                                  "transform_param { ",
+                                  transform, " } data_param { source: '", output,
+                                  "' backend: LMDB batch_size: 1 } }"),
                     .phase = Phase::test});
       run.forward();
       const Shape& shape = run.top_blob(0).shape();
@@ -109,7 +108,7 @@ TEST_F(ImageFiles, LossOfDepthIsSaidOnce) {
   folder_.write("b.tif", test::tiff_file(deep, 1, 2, {.channels = 1, .bits = 16}));
   folder_.write("c.png", test::png_file({1, 2}, 1, 2, {.color = 0}));
   for (const char* name : {"a.png", "b.tif"}) {
-    EXPECT_THAT(warnings(image_data(concat("c.png 0\n", name, " 1\n"), "batch_size: 2")),
+    EXPECT_THAT(warnings(image_data(text("c.png 0\n", name, " 1\n"), "batch_size: 2")),
                 ElementsAre(AllOf(HasSubstr("'photos'"), HasSubstr(name),
                                   HasSubstr("more than 8 bits"), HasSubstr("--keep_depth"))));
   }
@@ -139,7 +138,7 @@ TEST_F(ImageFiles, EachBatchHasOneOfSeveralSizes) {
   test::Records plain;
   for (int i = 0; i < 7; ++i) {
     boxed.push_back(test::boxed_rectangle(20 + i, 30, {4, 5, 12, 15}));
-    plain.emplace_back(concat("k", i), test::byte_datum(3, 20, 30 + i, i).SerializeAsString());
+    plain.emplace_back(text("k", i), test::byte_datum(3, 20, 30 + i, i).SerializeAsString());
   }
   test::write_database(folder_ / "boxed", test::annotated_records(boxed));
   test::write_database(folder_ / "plain", plain);
@@ -147,10 +146,10 @@ TEST_F(ImageFiles, EachBatchHasOneOfSeveralSizes) {
     Context context;
     const auto net = [&](const std::string& settings, Phase phase = Phase::train) {
       return std::make_unique<Net>(
-          test::net_param(concat("layer { name: 'data' type: '", type,
-                                 "' top: 'data' top: 'label' transform_param { ", kSizes,
-                                 " mirror: true } data_param { source: '", folder_ / database,
-                                 "' backend: LMDB batch_size: 3 shuffle: true ", settings, " } }")),
+          test::net_param(text("layer { name: 'data' type: '", type,
+                               "' top: 'data' top: 'label' transform_param { ", kSizes,
+                               " mirror: true } data_param { source: '", folder_ / database,
+                               "' backend: LMDB batch_size: 3 shuffle: true ", settings, " } }")),
           context, NetOptions{.phase = phase});
     };
     const auto next = [](Net& one, int batches) {
@@ -189,10 +188,10 @@ TEST_F(ImageFiles, EachBatchHasOneOfSeveralSizes) {
 TEST_F(ImageFiles, ANetFollowsTheSizesOfItsBatches) {
   test::Records plain;
   for (int i = 0; i < 7; ++i)
-    plain.emplace_back(concat("k", i), test::byte_datum(3, 20, 30, i).SerializeAsString());
+    plain.emplace_back(text("k", i), test::byte_datum(3, 20, 30, i).SerializeAsString());
   test::write_database(folder_ / "plain", plain);
   Context context;
-  Net net(test::net_param(concat(
+  Net net(test::net_param(text(
               "layer { name: 'data' type: 'Data' top: 'data' top: 'label' transform_param { ",
               kSizes, " } data_param { source: '", folder_ / "plain",
               "' backend: LMDB batch_size: 2 } } layer { name: 'conv' type: 'Convolution' bottom: "

@@ -13,10 +13,10 @@ namespace crema::test {
 namespace {
 
 std::string loss(const std::string& settings = "") {
-  return concat("layer { type: 'InfogainLoss' bottom: 'score' bottom: 'label' ", settings, " }");
+  return text("layer { type: 'InfogainLoss' bottom: 'score' bottom: 'label' ", settings, " }");
 }
 std::string loss_by_bottom(const std::string& settings = "") {
-  return loss(concat("bottom: 'matrix' ", settings));
+  return loss(text("bottom: 'matrix' ", settings));
 }
 
 const std::vector<double> kMatrix = {1, 0, 0.5, 0, 2, 0, -1, 0.25, 3};
@@ -39,7 +39,7 @@ std::string matrix_file(const TempFolder& folder, const std::vector<double>& val
 }
 
 std::string by_file(const std::string& path, const std::string& settings = "") {
-  return loss(concat("infogain_loss_param { source: '", path, "' } ", settings));
+  return loss(text("infogain_loss_param { source: '", path, "' } ", settings));
 }
 
 TEST(InfogainLoss, Values) {
@@ -72,7 +72,7 @@ TEST(InfogainLoss, IdentityIsSoftmaxWithLoss) {
   std::vector<Input> three = two;
   three.push_back(given({1, 1, 5, 5}, identity));
   LayerRun infogain({.layer = loss_by_bottom(settings), .bottoms = three, .tops = 2});
-  LayerRun softmax({.layer = concat("layer { type: 'SoftmaxWithLoss' ", settings, " }"),
+  LayerRun softmax({.layer = text("layer { type: 'SoftmaxWithLoss' ", settings, " }"),
                     .bottoms = two,
                     .tops = 2});
   for (LayerRun* run : {&infogain, &softmax}) {
@@ -80,14 +80,14 @@ TEST(InfogainLoss, IdentityIsSoftmaxWithLoss) {
     run->backward();
   }
   for (const int top : {0, 1}) {
-    expect_close(infogain.top(top), softmax.top(top), {1e-6, 1e-6}, concat("top ", top));
+    expect_close(infogain.top(top), softmax.top(top), {1e-6, 1e-6}, text("top ", top));
   }
   expect_close(infogain.bottom_diff(0), softmax.bottom_diff(0), {1e-6, 1e-6}, "diff");
 }
 
 TEST(InfogainLoss, Normalization) {
   const auto with = [](const std::string& settings) {
-    LayerRun run({.layer = loss_by_bottom(concat("loss_param { ", settings, " }")),
+    LayerRun run({.layer = loss_by_bottom(text("loss_param { ", settings, " }")),
                   .bottoms = {given({2, 2, 2}, std::vector<double>(8, 1.0)),
                               given({2, 2}, {0, 1, 7, 7}), given({4}, {1, 0, 0, 1})}});
     run.forward();

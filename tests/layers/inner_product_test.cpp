@@ -17,8 +17,8 @@ const char* const kFillers = R"(weight_filler { type: "gaussian" std: 0.5 }
                                 bias_filler { type: "uniform" min: -0.5 max: 0.5 })";
 
 std::string inner_product(const std::string& settings) {
-  return concat("layer { type: 'InnerProduct' inner_product_param { ", settings, " ", kFillers,
-                " } }");
+  return text("layer { type: 'InnerProduct' inner_product_param { ", settings, " ", kFillers,
+              " } }");
 }
 
 LayerCase random_case(const Shape& shape, const std::string& settings) {
@@ -93,7 +93,7 @@ TEST(InnerProduct, NativeEngineOfEveryInstructionSet) {
 TEST(InnerProduct, TunedIsTheFirstChoiceWhereMeasuringPays) {
   const auto engine = [](const Shape& shape, const std::string& settings, RunOptions options = {}) {
     options.engine = "";
-    return LayerRun(random_case(shape, settings), options).layer().engine_name();
+    return LayerRun(random_case(shape, settings), options).engine();
   };
   EXPECT_EQ(engine({2, 1024}, "num_output: 1000"), "tuned");
   EXPECT_EQ(engine({64, 16, 8, 8}, "num_output: 100 transpose: true"), "tuned");
@@ -102,7 +102,7 @@ TEST(InnerProduct, TunedIsTheFirstChoiceWhereMeasuringPays) {
   EXPECT_EQ(engine({2, 1024}, "num_output: 1000", {.dtype = DType::f64}), "reference");
   const LayerCase small = random_case({2, 3}, "num_output: 4");
   for (const char* name : {"native", "tuned"}) {
-    EXPECT_EQ(LayerRun(small, {.engine = name}).layer().engine_name(), name);
+    EXPECT_EQ(LayerRun(small, {.engine = name}).engine(), name);
     expect_error([&] { LayerRun run(small, {.dtype = DType::f64, .engine = name}); },
                  {name, "f64"});
   }
@@ -112,10 +112,10 @@ TEST(InnerProduct, DecidesByARuleWithoutTuning) {
   if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: run on a processor that has it";
   const auto detail = [](int64_t rows, int64_t outputs) {
     Context context({.engine = "tuned", .tune = false});
-    const Net net(net_param(concat("layer { name: 'x' type: 'Input' top: 'x' ",
-                                   "input_param { shape { dim: ", rows, " dim: 1024 } } } ",
-                                   "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' ",
-                                   "inner_product_param { num_output: ", outputs, " } }")),
+    const Net net(net_param(text("layer { name: 'x' type: 'Input' top: 'x' ",
+                                 "input_param { shape { dim: ", rows, " dim: 1024 } } } ",
+                                 "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' ",
+                                 "inner_product_param { num_output: ", outputs, " } }")),
                   context);
     EXPECT_THAT(context.tuner().measured(""), testing::IsEmpty());
     return net.summary().back().detail;
@@ -132,8 +132,8 @@ TEST(InnerProduct, DecidesByARuleWithoutTuning) {
 // decided, the results are those of the reference.
 TEST(InnerProduct, TakesWhatWasDecided) {
   for (const bool transposed : {false, true}) {
-    const LayerCase c = random_case(
-        {21, 1050}, concat("num_output: 37 transpose: ", transposed ? "true" : "false"));
+    const LayerCase c =
+        random_case({21, 1050}, text("num_output: 37 transpose: ", transposed ? "true" : "false"));
     LayerRun run(c, {.engine = "tuned"}), truth(c, {.engine = "reference"});
     Tuner& tuner = run.context().tuner();
     const auto choices = tuner.choices();
@@ -141,7 +141,7 @@ TEST(InnerProduct, TakesWhatWasDecided) {
     truth.forward();
     truth.backward();
     for (int decided = 0; decided < 8; ++decided) {
-      SCOPED_TRACE(concat(transposed ? "transposed, " : "", "choice ", decided));
+      SCOPED_TRACE(text(transposed ? "transposed, " : "", "choice ", decided));
       int bit = 1;
       for (const auto& [problem, candidate] : choices) {
         EXPECT_THAT(problem, testing::HasSubstr(transposed ? "1050x37" : "37x1050"));
@@ -153,10 +153,10 @@ TEST(InnerProduct, TakesWhatWasDecided) {
       const auto wanted = tuner.choices();
       run.reshape({uniform({21, 1050})});
       EXPECT_EQ(tuner.choices(), wanted);
-      EXPECT_EQ(run.layer().engine()->extra_bytes() == 0, decided == 0);
-      const std::string detail = run.layer().engine()->detail();
+      EXPECT_EQ(run.kernel().bytes() == 0, decided == 0);
+      const std::string detail = run.kernel().detail();
       for (const char* pass : {"forward ", "backward-data ", "backward-weights "}) {
-        EXPECT_THAT(detail, testing::HasSubstr(concat(pass, decided == 0 ? "gemm" : "")));
+        EXPECT_THAT(detail, testing::HasSubstr(text(pass, decided == 0 ? "gemm" : "")));
       }
       run.clear_gradients();
       run.forward();
@@ -210,7 +210,7 @@ TEST(InnerProduct, AppliesAReLUBehindIt) {
     for (const char* settings : {"num_output: 150", "num_output: 150 bias_term: false"}) {
       for (int64_t rows : {1, 9}) {
         LayerCase c = random_case({rows, 20}, settings);
-        c.tail = {concat("layer { type: 'ReLU' ", relu, " }")};
+        c.tail = {text("layer { type: 'ReLU' ", relu, " }")};
         check_engines(c);
       }
     }
@@ -228,7 +228,7 @@ TEST(InnerProduct, NativeEngineCountsTheMemoryOfTheReLU) {
   LayerCase c = random_case({3, 20}, "num_output: 150");
   const auto bytes = [&](const RunOptions& options) {
     LayerRun run(c, options);
-    return run.layer().engine()->extra_bytes() + run.layer().kept_bytes();
+    return run.kernel().bytes() + run.layer().kept_bytes();
   };
   const size_t plain = bytes({.engine = "native"});
   c.tail = {"layer { type: 'ReLU' }"};
@@ -249,7 +249,7 @@ TEST(InnerProduct, FrozenParametersGetNoGradient) {
   const LayerCase c = random_case({3, 4}, "num_output: 5");
   LayerRun all(c), frozen(c);
   for (auto& param : frozen.layer().params()) param->needs_gradient = false;
-  EXPECT_FALSE(frozen.layer().backward_reads().bottom_data);
+  EXPECT_FALSE(frozen.kernel().backward_reads().bottom_data);
   for (LayerRun* run : {&all, &frozen}) {
     run->forward();
     run->backward();

@@ -33,11 +33,11 @@ TEST(Input, WithoutAShapeLeavesThatOfTheCaller) {
 TEST(Input, ForwardKeepsTheValues) {
   LayerRun run({.layer = R"(layer { type: "Input" top: "a" input_param { shape { dim: 2 } } })",
                 .bottoms = {}});
-  float* values = run.top_blob(0).data.host_overwrite<float>();
+  float* values = run.top_blob(0).data.overwrite<float>();
   values[0] = 3;
   values[1] = 4;
   std::vector<Blob*> tops = {&run.top_blob(0)};
-  run.layer().forward({}, tops);
+  run.kernel().forward({}, tops);
   EXPECT_EQ(run.top_blob(0).data.at(0), 3);
   EXPECT_EQ(run.top_blob(0).data.at(1), 4);
 }

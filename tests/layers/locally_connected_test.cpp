@@ -12,9 +12,9 @@ namespace crema::test {
 namespace {
 
 std::string layer(const std::string& settings, const std::string& type = "LocallyConnected") {
-  return concat("layer { type: '", type, "' local_param { ", settings,
-                " weight_filler { type: 'uniform' min: -1 max: 1 }",
-                " bias_filler { type: 'uniform' min: -1 max: 1 } } }");
+  return text("layer { type: '", type, "' local_param { ", settings,
+              " weight_filler { type: 'uniform' min: -1 max: 1 }",
+              " bias_filler { type: 'uniform' min: -1 max: 1 } } }");
 }
 
 TEST(LocallyConnected, GradientsAndEngines) {
@@ -39,7 +39,7 @@ TEST(LocallyConnected, SizesThatFillNoTile) {
          {"num_output: 5 kernel_size: 3 pad: 1", "num_output: 2 kernel_size: 5 stride: 2"}) {
       const LayerCase c{.layer = layer(settings), .bottoms = {uniform(shape)}};
       for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2, SimdLevel::avx512}) {
-        SCOPED_TRACE(concat(shape.str(), " ", settings, " ", to_string(level)));
+        SCOPED_TRACE(text(shape.str(), " ", settings, " ", to_string(level)));
         const SimdLimit limit(level);
         check_engines(c);
       }
@@ -53,8 +53,8 @@ TEST(LocallyConnected, EqualWeightsAreAConvolution) {
     const Input x = uniform(shape);
     const std::string settings = "num_output: 19 kernel_size: 3 stride: 2 pad: 1";
     LayerCase convolution{
-        .layer = concat("layer { type: 'Convolution' convolution_param { ", settings,
-                        " weight_filler { type: 'uniform' min: -1 max: 1 } } }"),
+        .layer = text("layer { type: 'Convolution' convolution_param { ", settings,
+                      " weight_filler { type: 'uniform' min: -1 max: 1 } } }"),
         .bottoms = {x}};
     LayerRun expected(convolution, {.dtype = DType::f64});
     expected.forward();
@@ -111,11 +111,11 @@ TEST(LocallyConnected, TakesWeightsInOtherShapesOfTheSameOrder) {
   std::vector<Tensor> published;
   published.emplace_back(Shape{2, 3, 4, 6}, DType::f32);  // taps by channel
   published.emplace_back(Shape{2, 6}, DType::f32);
-  EXPECT_TRUE(run.layer().adopt(published));
+  EXPECT_TRUE(run.layer().convert_weights(published));
   EXPECT_EQ(published[0].shape(), (Shape{2, 1, 12, 6}));
   EXPECT_EQ(published[1].shape(), (Shape{1, 1, 2, 6}));
   published[0] = Tensor(Shape{2, 3, 2, 2}, DType::f32);  // those of a convolution
-  EXPECT_FALSE(run.layer().adopt(published));
+  EXPECT_FALSE(run.layer().convert_weights(published));
 }
 
 TEST(LocallyConnected, Refuses) {

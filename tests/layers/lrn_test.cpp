@@ -18,7 +18,7 @@ using testing::Pointwise;
 using testing::UnorderedElementsAre;
 
 std::string lrn(const std::string& settings) {
-  return concat("layer { type: 'LRN' lrn_param { ", settings, " } }");
+  return text("layer { type: 'LRN' lrn_param { ", settings, " } }");
 }
 
 LayerCase drawn(const std::string& settings, const Shape& shape) {
@@ -72,9 +72,8 @@ void check_regions() {
     }
     EXPECT_THAT(check_engines(drawn(settings, {3, 11})),
                 UnorderedElementsAre("reference contiguous", "native contiguous"));
-    EXPECT_THAT(
-        check_engines(drawn(concat(settings, " norm_region: WITHIN_CHANNEL"), {2, 3, 5, 7})),
-        UnorderedElementsAre("reference contiguous", "native contiguous"));
+    EXPECT_THAT(check_engines(drawn(text(settings, " norm_region: WITHIN_CHANNEL"), {2, 3, 5, 7})),
+                UnorderedElementsAre("reference contiguous", "native contiguous"));
   }
 }
 
@@ -105,7 +104,7 @@ TEST(LRN, NaNAndInfinityAreSeen) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const char* settings : {"local_size: 1", "local_size: 1 beta: 0.6"}) {
     for (const char* engine : {"reference", "native"}) {
-      SCOPED_TRACE(concat(engine, " ", settings));
+      SCOPED_TRACE(text(engine, " ", settings));
       LayerRun run({.layer = lrn(settings),
                     .bottoms = {given({1, 3, 1, 2}, {std::nan(""), 1, infinity, 1, 1e30, 1})}},
                    {.engine = engine});
@@ -114,7 +113,7 @@ TEST(LRN, NaNAndInfinityAreSeen) {
       EXPECT_TRUE(std::isnan(run.top(0)[2]));
       EXPECT_EQ(run.top(0)[4], 0);
       LayerRun negative(
-          {.layer = lrn(concat(settings, " k: -2")), .bottoms = {given({1, 1, 1, 1}, {1})}},
+          {.layer = lrn(text(settings, " k: -2")), .bottoms = {given({1, 1, 1, 1}, {1})}},
           {.engine = engine});
       negative.forward();
       EXPECT_TRUE(std::isnan(negative.top(0)[0]));
@@ -156,18 +155,18 @@ TEST(LRN, ReLUInPlaceBehindIt) {
 TEST(LRN, KeepsNothingForBackwardButItsBottom) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run(drawn("", {2, 5, 3, 4}), {.engine = engine});
-    EXPECT_TRUE(run.layer().backward_reads().bottom_data);
-    EXPECT_FALSE(run.layer().backward_reads().top_data);
+    EXPECT_TRUE(run.kernel().backward_reads().bottom_data);
+    EXPECT_FALSE(run.kernel().backward_reads().top_data);
   }
   LayerRun run(drawn("", {2, 5, 3, 4}), {.engine = "native"});
-  EXPECT_EQ(run.layer().engine()->extra_bytes(), 0u);
+  EXPECT_EQ(run.kernel().bytes(), 0u);
 }
 
 TEST(LRN, PlansTheScratchMemoryOfItsThreads) {
   const auto planned = [](const std::string& settings, int threads) {
     LayerRun run(drawn(settings, {2, 5, 3, 4}), {.engine = "native"});
     ScratchPlan plan(threads);
-    run.layer().engine()->plan_scratch(plan);
+    run.kernel().plan_scratch(plan);
     return plan.bytes() / sizeof(float);
   };
   EXPECT_EQ(planned("", 1), 5u * 256);

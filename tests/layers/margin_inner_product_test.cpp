@@ -11,8 +11,8 @@ namespace {
 constexpr double kPi = std::numbers::pi;
 
 std::string product(const std::string& settings) {
-  return concat("layer { type: 'MarginInnerProduct' bottom: 'x' bottom: 'label' ",
-                "margin_inner_product_param { num_output: 2 ", settings, " } }");
+  return text("layer { type: 'MarginInnerProduct' bottom: 'x' bottom: 'label' ",
+              "margin_inner_product_param { num_output: 2 ", settings, " } }");
 }
 
 /// A vector of length 2 at `theta` from the weights of class 1, which have length 3; class 0 is a
@@ -28,7 +28,7 @@ TEST(MarginInnerProduct, Values) {
   for (int m = 1; m <= 4; ++m) {
     for (double theta = 0.05; theta < kPi; theta += 0.1) {
       const LayerCase c =
-          at_angle(theta, concat("type: ", types[m - 1], " base: 3 gamma: 0.5 power: 2"));
+          at_angle(theta, text("type: ", types[m - 1], " base: 3 gamma: 0.5 power: 2"));
       LayerRun run(c, {.dtype = DType::f64});
       run.forward();
       const double k = std::floor(m * theta / kPi);
@@ -36,7 +36,7 @@ TEST(MarginInnerProduct, Values) {
       const double lambda = 3 / (1.5 * 1.5);
       expect_close(run.top(0),
                    {-2 * std::sin(theta), 2 * (lambda * std::cos(theta) + psi) / (1 + lambda)},
-                   {1e-12, 0}, concat("m ", m, " theta ", theta));
+                   {1e-12, 0}, text("m ", m, " theta ", theta));
     }
   }
 }
@@ -58,7 +58,7 @@ TEST(MarginInnerProduct, LambdaFalls) {
 TEST(MarginInnerProduct, Gradients) {
   for (const char* type : {"SINGLE", "DOUBLE", "TRIPLE", "QUADRUPLE"}) {
     for (const char* more : {"base: 0", "base: 7 gamma: 0.1", "base: 2 axis: -1"}) {
-      const std::string layer = concat(
+      const std::string layer = text(
           "layer { type: 'MarginInnerProduct' bottom: 'x' bottom: 'label' "
           "margin_inner_product_param { num_output: 5 weight_filler { type: 'gaussian' std: 1 } ",
           "type: ", type, " ", more, " } }");

@@ -1,5 +1,5 @@
 // Matching of boxes with true boxes, against a plain search of all pairs.
-#include "kit/matching.hpp"
+#include "layer_support/matching.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -45,9 +45,9 @@ TEST(MemoryData, GivesBatchesInOrderAndWraps) {
 
 TEST(MemoryData, KeepsViewsOfTensorsAndConverts) {
   Tensor pixels({3, 1, 1, 2}, DType::u8), labels({3, 1}, DType::i64);
-  uint8_t* const pixel = pixels.host_overwrite<uint8_t>();
+  uint8_t* const pixel = pixels.overwrite<uint8_t>();
   for (int i = 0; i < 6; ++i) pixel[i] = static_cast<uint8_t>(250 + i);
-  int64_t* const label = labels.host_overwrite<int64_t>();
+  int64_t* const label = labels.overwrite<int64_t>();
   for (int i = 0; i < 3; ++i) label[i] = 10 - i;
   LayerRun run(kPairs, {.dtype = DType::f64});
   memory_of(run).set(pixels, labels);
@@ -111,20 +111,19 @@ TEST(MemoryData, TakesItsShareOfTheRecords) {
 }
 
 LayerCase transforming(const std::string& transform, const std::string& sizes) {
-  return {.layer =
-              concat("layer { name: 'memory' type: 'MemoryData' top: 'data' top: 'label' ",
-                     "transform_param { ", transform, " } memory_data_param { ", sizes, " } }")};
+  return {.layer = text("layer { name: 'memory' type: 'MemoryData' top: 'data' top: 'label' ",
+                        "transform_param { ", transform, " } memory_data_param { ", sizes, " } }")};
 }
 
 Tensor image_of(const Shape& shape, const std::vector<int>& pixels) {
   Tensor image(shape, DType::u8);
-  std::ranges::copy(pixels, image.host_overwrite<uint8_t>());
+  std::ranges::copy(pixels, image.overwrite<uint8_t>());
   return image;
 }
 
 Tensor numbers_of(const std::vector<float>& values) {
   Tensor tensor({static_cast<int64_t>(values.size())});
-  std::ranges::copy(values, tensor.host_overwrite<float>());
+  std::ranges::copy(values, tensor.overwrite<float>());
   return tensor;
 }
 

@@ -99,14 +99,14 @@ TEST(FocalLoss, ClassWeightsAreFactorsOfTheClasses) {
   for (int c = 0; c < 3; ++c) {
     std::vector<double> expected = of("", c);
     for (double& value : expected) value *= factors[c];
-    expect_close(of(kWeights, c), expected, {1e-12, 0}, concat("class ", c));
+    expect_close(of(kWeights, c), expected, {1e-12, 0}, text("class ", c));
   }
 }
 
 TEST(FocalLoss, SigmoidsOfCertainScoresAreFinite) {
   for (const char* gamma : {"gamma: 0", "gamma: 0.5", "gamma: 2"}) {
     for (const double score : {1e4, 700., 40., -40., -700., -1e4}) {
-      LayerRun run({.layer = focal(concat("activation: SIGMOID ", gamma)),
+      LayerRun run({.layer = focal(text("activation: SIGMOID ", gamma)),
                     .bottoms = {given({1, 2}, {score, -score}), given({1}, {0})}});
       run.forward();
       EXPECT_TRUE(std::isfinite(run.top(0)[0])) << score;
@@ -173,10 +173,10 @@ TEST(FocalLoss, ClassWeightsNeedNoSwitch) {
 
 TEST(FocalLoss, BackwardReadsTargetsButNoLabels) {
   LayerRun of_labels({.layer = focal(""), .bottoms = {uniform({2, 3}), labels({2}, 3)}});
-  EXPECT_TRUE(of_labels.layer().backward_reads().bottom_data[0]);
-  EXPECT_FALSE(of_labels.layer().backward_reads().bottom_data[1]);
+  EXPECT_TRUE(of_labels.kernel().backward_reads().bottom_data[0]);
+  EXPECT_FALSE(of_labels.kernel().backward_reads().bottom_data[1]);
   LayerRun of_targets({.layer = focal(""), .bottoms = {uniform({2, 3}), distributions()}});
-  EXPECT_TRUE(of_targets.layer().backward_reads().bottom_data[1]);
+  EXPECT_TRUE(of_targets.kernel().backward_reads().bottom_data[1]);
 }
 
 TEST(FocalLoss, CertainSamplesHaveFiniteGradients) {

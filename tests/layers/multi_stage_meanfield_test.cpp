@@ -53,7 +53,7 @@ std::vector<double> gaussian(int64_t points, int64_t dimensions, const std::vect
 std::vector<double> filtered(Permutohedral<double>& lattice, const std::vector<double>& x,
                              bool adjoint = false) {
   std::vector<double> y(x.size());
-  lattice.filter(Side(), 1, adjoint, x.data(), y.data());
+  lattice.filter(ComputeDevice(), 1, adjoint, x.data(), y.data());
   return y;
 }
 
@@ -119,8 +119,8 @@ TEST(Permutohedral, OnePointGetsWhatTheBlursLeave) {
 }
 
 std::string layer(const std::string& settings) {
-  return concat("layer { type: 'MultiStageMeanfield' multi_stage_meanfield_param { ", settings,
-                " } }");
+  return text("layer { type: 'MultiStageMeanfield' multi_stage_meanfield_param { ", settings,
+              " } }");
 }
 const std::string kWidths = "theta_alpha: 3 theta_beta: 40 theta_gamma: 1.5 ";
 const std::string kWeights = "spatial_filter_weight: 3 bilateral_filter_weight: 5 ";

@@ -76,7 +76,7 @@ TEST(MultiBoxLoss, GradientsOfLossesCodesAndLocations) {
     for (const char* score : {"SOFTMAX", "LOGISTIC"}) {
       for (const char* code : {"CORNER", "CENTER_SIZE", "CORNER_SIZE"}) {
         for (const char* in_target : {"false", "true"}) {
-          const std::string settings = concat(
+          const std::string settings = text(
               "num_classes: 3 overlap_threshold: 0.4 loc_weight: 1.5 loc_loss_type: ", location,
               " conf_loss_type: ", score, " code_type: ", code,
               " encode_variance_in_target: ", in_target);
@@ -103,7 +103,7 @@ TEST(MultiBoxLoss, GradientsOfMatchingAndMining) {
           "ignore_cross_boundary_bbox: true", "use_difficult_gt: false",
           "ignore_difficult_gt: true"}) {
       const std::string settings =
-          concat("num_classes: 3 code_type: CENTER_SIZE ", mining, " ", matching);
+          text("num_classes: 3 code_type: CENTER_SIZE ", mining, " ", matching);
       SCOPED_TRACE(settings);
       check_gradients(usual_case(settings), kCheck);
     }
@@ -123,7 +123,7 @@ TEST(MultiBoxLoss, GradientsOfNormalizations) {
   for (const char* normalization :
        {"VALID", "FULL", "BATCH_SIZE", "NONE", "PRE_FIXED pre_fixed_normalizer: 3"}) {
     const std::string loss =
-        concat("loss_param { normalization: ", normalization, " } loss_weight: 2");
+        text("loss_param { normalization: ", normalization, " } loss_weight: 2");
     SCOPED_TRACE(loss);
     check_gradients(usual_case("num_classes: 3", loss), kCheck);
   }
@@ -229,9 +229,9 @@ TEST(MultiBoxLoss, NothingIsKeptFromTheBatchBefore) {
 TEST(MultiBoxLoss, LogisticTargetsWithoutMining) {
   // The gradient is sigmoid(x) - target; the targets of later images lie behind those of the first.
   for (const int background : {0, 2}) {
-    LayerCase c = usual_case(concat("num_classes: 4 mining_type: NONE conf_loss_type: LOGISTIC "
-                                    "background_label_id: ",
-                                    background),
+    LayerCase c = usual_case(text("num_classes: 4 mining_type: NONE conf_loss_type: LOGISTIC "
+                                  "background_label_id: ",
+                                  background),
                              "loss_param { normalization: NONE }", 4);
     if (background == 2) {
       for (double& value : c.bottoms[3].values) value = value == 2 ? 3 : value;  // labels, images
@@ -273,7 +273,7 @@ TEST(MultiBoxLoss, OneLabelForAllObjects) {
   for (const char* mining : {"MAX_NEGATIVE", "HARD_EXAMPLE", "NONE"}) {
     for (const char* type : {"SOFTMAX", "LOGISTIC"}) {
       const std::string settings =
-          concat("num_classes: 2 mining_type: ", mining, " conf_loss_type: ", type);
+          text("num_classes: 2 mining_type: ", mining, " conf_loss_type: ", type);
       LayerCase all_one = usual_case(settings, "", 2);
       for (size_t row = 0; row < 6; ++row) {
         double& label = all_one.bottoms[3].values[row * 8 + 1];
@@ -312,13 +312,13 @@ TEST(MultiBoxLoss, HardExamplesAreNoIgnoredPriors) {
 TEST(MultiBoxLoss, SuppressionWithoutTopKConsidersAll) {
   for (const char* mining : {"", " mining_type: HARD_EXAMPLE sample_size: 5"}) {
     const auto loss = [&](const char* top_k) {
-      return loss_of(usual_case(concat("num_classes: 3 use_prior_for_nms: true", mining,
-                                       " nms_param { nms_threshold: 0.9 ", top_k, " }")));
+      return loss_of(usual_case(text("num_classes: 3 use_prior_for_nms: true", mining,
+                                     " nms_param { nms_threshold: 0.9 ", top_k, " }")));
     };
     EXPECT_EQ(loss(""), loss("top_k: -1"));
     EXPECT_EQ(loss(""), loss("top_k: 12"));
     // Priors that hardly overlap: nothing is suppressed.
-    EXPECT_EQ(loss(""), loss_of(usual_case(concat("num_classes: 3", mining))));
+    EXPECT_EQ(loss(""), loss_of(usual_case(text("num_classes: 3", mining))));
     EXPECT_NE(loss(""), loss("top_k: 1"));
   }
 }
@@ -347,7 +347,7 @@ std::vector<bool> counted(const std::string& settings, int64_t classes,
     boxes.insert(boxes.end(), {x, y, x + 0.1, y + 0.12});
   }
   boxes.insert(boxes.end(), boxes.size(), 0.1);
-  LayerRun run({.layer = layer(concat("num_classes: ", classes, " ", settings)),
+  LayerRun run({.layer = layer(text("num_classes: ", classes, " ", settings)),
                 .bottoms = {uniform({3, 4 * kCount}, -0.5, 0.5),
                             given({3, kCount * classes}, scores), given({1, 2, 4 * kCount}, boxes),
                             given({1, 1, 5, 8}, {0, 1, 0, 0.10, 0.10, 0.22, 0.25, 0,  //
@@ -382,7 +382,7 @@ TEST(MultiBoxLoss, EstimatesOfLossesChooseWhatTheLossesChoose) {
               score = random() % 3 == 0 ? nan : random() % 2 ? inf : -inf;
           }
           for (const char* each : {"0", "3", "1000"}) {
-            const std::string settings = concat("neg_pos_ratio: ", each);
+            const std::string settings = text("neg_pos_ratio: ", each);
             // Suppression by an overlap above 1 drops nothing, and takes the losses of all.
             EXPECT_EQ(counted(settings, classes, scores),
                       counted(settings + " nms_param { nms_threshold: 1 } use_prior_for_nms: true",
@@ -466,9 +466,9 @@ TEST(MultiBoxLoss, PropagateDownFalseLeavesALossOut) {
   const double both = loss_of(usual_case("num_classes: 3"));
   const auto without = [](const char* loc, const char* conf) {
     LayerCase c =
-        usual_case("num_classes: 3", concat("propagate_down: ", loc, " propagate_down: ", conf,
-                                            " propagate_down: false "
-                                            "propagate_down: false"));
+        usual_case("num_classes: 3", text("propagate_down: ", loc, " propagate_down: ", conf,
+                                          " propagate_down: false "
+                                          "propagate_down: false"));
     return loss_of(c);
   };
   EXPECT_EQ(without("true", "true"), both);
@@ -495,7 +495,7 @@ TEST(MultiBoxLoss, WorksUnderForceBackward) {
                                                      c.bottoms[2].values, c.bottoms[3].values};
     const char* const names[] = {"x", "c", "p", "t"};
     for (size_t i = 0; i < 4; ++i) {
-      float* to = net.input(names[i]).host_overwrite<float>();
+      float* to = net.input(names[i]).overwrite<float>();
       for (const double value : values[i]) *to++ = static_cast<float>(value);
     }
     net.forward();

@@ -9,8 +9,8 @@ namespace crema::test {
 namespace {
 
 std::string loss(const std::string& settings = "") {
-  return concat("layer { type: 'MultinomialLogisticLoss' bottom: 'prob' bottom: 'label' ", settings,
-                " }");
+  return text("layer { type: 'MultinomialLogisticLoss' bottom: 'prob' bottom: 'label' ", settings,
+              " }");
 }
 
 TEST(MultinomialLogisticLoss, Values) {
@@ -35,7 +35,7 @@ TEST(MultinomialLogisticLoss, LeastProbability) {
 
 TEST(MultinomialLogisticLoss, Normalization) {
   const auto with = [](const std::string& settings) {
-    LayerRun run({.layer = loss(concat("loss_param { ignore_label: 7 ", settings, " }")),
+    LayerRun run({.layer = loss(text("loss_param { ignore_label: 7 ", settings, " }")),
                   .bottoms = {given({2, 2}, {0.5, 0.5, 0.5, 0.5}), given({2}, {7, 1})}});
     run.forward();
     return run.top(0)[0] / std::log(2);

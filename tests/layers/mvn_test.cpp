@@ -15,7 +15,7 @@ using testing::Pointwise;
 using testing::UnorderedElementsAre;
 
 std::string mvn(const std::string& settings) {
-  return concat("layer { type: 'MVN' mvn_param { ", settings, " } }");
+  return text("layer { type: 'MVN' mvn_param { ", settings, " } }");
 }
 
 LayerCase images(const std::string& settings, const Shape& shape = {2, 3, 5, 4}) {
@@ -129,11 +129,11 @@ TEST(MVN, EqualValuesBecomeZeroWhereTheirMeanIsRounded) {
 TEST(MVN, RunsInPlace) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun scaled(images(""), {.engine = engine});
-    EXPECT_EQ(scaled.layer().in_place(), InPlace::overwrite);
-    EXPECT_FALSE(scaled.layer().backward_reads().bottom_data);
-    EXPECT_TRUE(scaled.layer().backward_reads().top_data);
+    EXPECT_EQ(scaled.kernel().in_place(), InPlace::overwrite);
+    EXPECT_FALSE(scaled.kernel().backward_reads().bottom_data);
+    EXPECT_TRUE(scaled.kernel().backward_reads().top_data);
     LayerRun centred(images("normalize_variance: false"), {.engine = engine});
-    EXPECT_FALSE(centred.layer().backward_reads().top_data);
+    EXPECT_FALSE(centred.kernel().backward_reads().top_data);
   }
 }
 

@@ -11,7 +11,7 @@ namespace crema::test {
 namespace {
 
 std::string noise(const std::string& settings) {
-  return concat("layer { type: 'Noise' noise_param { ", settings, " } }");
+  return text("layer { type: 'Noise' noise_param { ", settings, " } }");
 }
 
 struct Moments {
@@ -160,7 +160,7 @@ TEST(Noise, DrawsAnewForEachPassSeedAndName) {
 
 TEST(Noise, NaNIsNotHidden) {
   for (const char* relative : {"VALUE", "RANGE"}) {
-    LayerRun run({.layer = noise(concat("mean: 1 relative_to: ", relative)),
+    LayerRun run({.layer = noise(text("mean: 1 relative_to: ", relative)),
                   .bottoms = {given({3}, {1, std::nan(""), 1})}});
     run.forward();
     EXPECT_TRUE(std::isnan(run.top(0)[1]));

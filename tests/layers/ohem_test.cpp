@@ -182,7 +182,7 @@ TEST(OHEM, TheTrioOfRFCN) {
           "'weights_ohem' }"),
       context, {.keep = {"labels_ohem"}});
   const auto fill = [&](const char* name, std::vector<float> values) {
-    std::copy(values.begin(), values.end(), net.input(name).host_overwrite<float>());
+    std::copy(values.begin(), values.end(), net.input(name).overwrite<float>());
   };
   fill("rois", {0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1});
   fill("scores", {0, 0, 0, 0, 0, 0});

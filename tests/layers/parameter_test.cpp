@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 
 LayerCase parameter(const std::string& settings) {
-  return {.layer = concat("layer { type: 'Parameter' parameter_param { ", settings, " } }")};
+  return {.layer = text("layer { type: 'Parameter' parameter_param { ", settings, " } }")};
 }
 
 TEST(Parameter, GivesItsParameterAndCollectsGradients) {

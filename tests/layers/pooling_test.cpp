@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::UnorderedElementsAreArray;
 
 std::string pooling(const std::string& settings) {
-  return concat("layer { type: 'Pooling' pooling_param { ", settings, " } }");
+  return text("layer { type: 'Pooling' pooling_param { ", settings, " } }");
 }
 
 LayerCase images(const std::string& settings, const Shape& shape = {2, 3, 7, 8}) {
@@ -178,7 +178,7 @@ TEST(Pooling, AverageOfRealCellsOnly) {
 // Published shapes count windows behind the image where there is no padding: 29, not 28.
 TEST(Pooling, WindowsBehindTheImageAreZero) {
   for (const char* method : {"pool: MAX", "pool: AVE", "pool: STOCHASTIC"}) {
-    const LayerCase c{.layer = pooling(concat(method, " kernel_size: 1 stride: 2")),
+    const LayerCase c{.layer = pooling(text(method, " kernel_size: 1 stride: 2")),
                       .bottoms = {uniform({1, 1, 4, 6}, 1, 2)}};
     LayerRun run(c, {.dtype = DType::f64});
     EXPECT_EQ(run.top_blob(0).shape(), (Shape{1, 1, 3, 4})) << method;
@@ -205,7 +205,7 @@ TEST(Pooling, MaximumAbsorbsReLU) {
         {.layer = c.layer, .bottoms = {uniform({1, 2, 17, 19}, -1, 0.2)}, .tail = c.tail});
   }
   LayerRun run({.layer = pooling("pool: AVE kernel_size: 2"), .bottoms = {uniform({1, 1, 2, 2})}});
-  const TailStep relu{.activation = {Activation::Kind::relu}};
+  const TailStep relu{.kind = TailStep::Kind::relu};
   EXPECT_FALSE(run.layer().accepts({relu})) << "a mean does not commute, nor is it masked";
   EXPECT_FALSE(run.layer().commutes_with(relu));
 }
@@ -363,7 +363,7 @@ TEST(Pooling, GradientsOfVolumes) {
        {"kernel_size: 2 stride: 2", "kernel_size: 3 stride: 2 pad: 1", "global_pooling: true",
         "kernel_size_3d: 1 kernel_size_3d: 3 kernel_size_3d: 2 stride: 1"}) {
     for (const char* method : {"MAX", "AVE", "AVE avg_include_pad: false"}) {
-      check_gradients(images(concat("pool: ", method, " ", window), {1, 2, 4, 5, 3}));
+      check_gradients(images(text("pool: ", method, " ", window), {1, 2, 4, 5, 3}));
     }
   }
   LayerCase stochastic = images("pool: STOCHASTIC kernel_size: 2 stride: 2", {1, 2, 4, 4, 3});
@@ -387,7 +387,7 @@ TEST(Pooling, EnginesOfVolumes) {
   for (const char* window : windows) {
     for (const Shape& shape : {Shape{2, 3, 5, 6, 7}, Shape{1, 21, 6, 5, 4}}) {
       for (const char* method : {"MAX", "AVE", "AVE avg_include_pad: false"}) {
-        LayerCase c = images(concat("pool: ", method, " ", window), shape);
+        LayerCase c = images(text("pool: ", method, " ", window), shape);
         EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kAllFormats)) << window;
         if (method[0] != 'M') continue;
         c.tail = {"layer { type: 'ReLU' }"};
@@ -424,8 +424,8 @@ TEST(Pooling, Gradients) {
         "kernel_h: 2 kernel_w: 3 stride_h: 1 stride_w: 2 pad_h: 1 pad_w: 0",
         "global_pooling: true"}) {
     check_gradients(images(settings));
-    check_gradients(images(concat("pool: AVE ", settings)));
-    check_gradients(images(concat("pool: AVE avg_include_pad: false ", settings)));
+    check_gradients(images(text("pool: AVE ", settings)));
+    check_gradients(images(text("pool: AVE avg_include_pad: false ", settings)));
   }
   LayerCase stochastic = images("pool: STOCHASTIC kernel_size: 3 stride: 2");
   stochastic.bottoms[0].low = 0.1;
@@ -461,7 +461,7 @@ void check_geometries(const std::vector<Shape>& shapes) {
   for (const char* window : windows) {
     for (const Shape& shape : shapes) {
       for (const char* method : {"MAX", "AVE", "AVE avg_include_pad: false"}) {
-        const auto ran = check_engines(images(concat("pool: ", method, " ", window), shape));
+        const auto ran = check_engines(images(text("pool: ", method, " ", window), shape));
         EXPECT_THAT(ran, UnorderedElementsAreArray(kAllFormats));
       }
     }
@@ -484,7 +484,7 @@ TEST(Pooling, EnginesOnLesserProcessors) {
 TEST(Pooling, EnginesWithLargeWindows) {
   for (const char* window : {"kernel_size: 17 stride: 2", "global_pooling: true"}) {
     for (const char* method : {"MAX", "AVE"}) {
-      check_engines(images(concat("pool: ", method, " ", window), {2, 9, 21, 19}));
+      check_engines(images(text("pool: ", method, " ", window), {2, 9, 21, 19}));
     }
   }
 }
@@ -533,27 +533,27 @@ TEST(Pooling, WhatTheVectorizedEngineRefuses) {
 TEST(Pooling, BackwardNeedsNoActivations) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run(images("kernel_size: 3 stride: 2"), {.engine = engine});
-    EXPECT_FALSE(run.layer().backward_reads().bottom_data);
-    EXPECT_FALSE(run.layer().backward_reads().top_data);
+    EXPECT_FALSE(run.kernel().backward_reads().bottom_data);
+    EXPECT_FALSE(run.kernel().backward_reads().top_data);
   }
 }
 
 TEST(Pooling, AnEngineFreesTheMemoryOfTheReference) {
   // The last windows start behind an image of 2x2, which the engine does not take.
   LayerRun run(images("kernel_size: 1 stride: 3", {1, 16, 2, 2}), {.engine = ""});
-  EXPECT_EQ(run.layer().engine_name(), "reference");
+  EXPECT_EQ(run.engine(), "reference");
   EXPECT_EQ(run.layer().kept_bytes(), 16u * 2 * 2 * sizeof(int32_t));
   run.reshape({uniform({1, 16, 4, 4})});
-  EXPECT_EQ(run.layer().engine_name(), "native");
+  EXPECT_EQ(run.engine(), "native");
   EXPECT_EQ(run.layer().kept_bytes(), 0u);
 }
 
 TEST(Pooling, RemembersAByteAnOutputWhereItTrains) {
   const LayerCase c = images("kernel_size: 3 stride: 2", {2, 16, 9, 9});
   LayerRun training(c, {.engine = "native"});
-  EXPECT_EQ(training.layer().engine()->extra_bytes(), 2u * 16 * 4 * 4);
+  EXPECT_EQ(training.kernel().bytes(), 2u * 16 * 4 * 4);
   LayerRun inference(c, {.engine = "native", .trains = false});
-  EXPECT_EQ(inference.layer().engine()->extra_bytes(), 0u);
+  EXPECT_EQ(inference.kernel().bytes(), 0u);
   inference.forward();
   training.forward();
   EXPECT_EQ(inference.top(0), training.top(0));
@@ -614,7 +614,7 @@ TEST(Pooling, PlansTheRowsOfItsThreads) {
   for (int option = 0; option < 2; ++option) {
     LayerRun run(c, {.engine = "native", .option = option});
     ScratchPlan plan(3);
-    run.layer().engine()->plan_scratch(plan);
+    run.kernel().plan_scratch(plan);
     if (run.option().bottoms[0].format == Format::contiguous) {
       EXPECT_GE(plan.bytes(), size_t{3 * 100 * 16});
     } else {

@@ -15,13 +15,13 @@ using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
 std::string prelu(const std::string& settings) {
-  return concat("layer { type: 'PReLU' prelu_param { ", settings, " } }");
+  return text("layer { type: 'PReLU' prelu_param { ", settings, " } }");
 }
 
 const char* const kAnySlope = "filler { type: 'uniform' min: -0.5 max: 1.5 } ";
 
 LayerCase images(const std::string& settings = "", const Shape& shape = {2, 3, 5, 4}) {
-  return {.layer = prelu(concat(kAnySlope, settings)), .bottoms = {uniform(shape)}};
+  return {.layer = prelu(text(kAnySlope, settings)), .bottoms = {uniform(shape)}};
 }
 
 const char* const kShared = "channel_shared: true";
@@ -132,9 +132,9 @@ TEST(PReLU, AnInfiniteInputAboveZeroLeavesTheSlopesGradient) {
 TEST(PReLU, ReadsItsBottomAndRunsInPlace) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run(images(), {.engine = engine});
-    EXPECT_TRUE(run.layer().backward_reads().bottom_data);
-    EXPECT_FALSE(run.layer().backward_reads().top_data);
-    EXPECT_EQ(run.layer().in_place(), InPlace::overwrite);
+    EXPECT_TRUE(run.kernel().backward_reads().bottom_data);
+    EXPECT_FALSE(run.kernel().backward_reads().top_data);
+    EXPECT_EQ(run.kernel().in_place(), InPlace::overwrite);
   }
 }
 
@@ -152,10 +152,10 @@ TEST(PReLU, AFrozenSlopeGetsNoGradient) {
 TEST(PReLU, TakesSlopesOfPublishedFiles) {
   LayerRun run(images());
   std::vector<Tensor> published = {Tensor(Shape{1, 1, 1, 3}, DType::f32)};
-  EXPECT_TRUE(run.layer().adopt(published));
+  EXPECT_TRUE(run.layer().convert_weights(published));
   EXPECT_EQ(published[0].shape(), Shape{3});
   published = {Tensor(Shape{4}, DType::f32)};
-  EXPECT_FALSE(run.layer().adopt(published));
+  EXPECT_FALSE(run.layer().convert_weights(published));
 }
 
 TEST(PReLU, FollowsItsBottomsShape) {

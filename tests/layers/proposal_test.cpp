@@ -165,12 +165,12 @@ TEST(Proposal, FeedsALayerOfRegions) {
                 "roi_pooling_param { pooled_h: 2 pooled_w: 2 spatial_scale: 0.0625 } }"),
       context, {.phase = Phase::test, .keep = {"r"}});
   fill_inputs(net, 0, 0.1);
-  float* info = net.input("i").host_overwrite<float>();
+  float* info = net.input("i").overwrite<float>();
   info[0] = 64, info[1] = 80, info[2] = 1;
   net.forward();
   const int64_t regions = net.blob("r").data.shape()[0];
   EXPECT_GT(regions, 0);
-  EXPECT_EQ(net.blob("y").data.shape().str(), concat(regions, "x6x2x2"));
+  EXPECT_EQ(net.blob("y").data.shape().str(), text(regions, "x6x2x2"));
 }
 
 TEST(Proposal, Errors) {

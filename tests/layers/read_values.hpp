@@ -12,7 +12,7 @@
 namespace crema::test {
 
 inline std::string layer(const std::string& type, const std::string& settings = "") {
-  return concat("layer { type: '", type, "' ", settings, " }");
+  return text("layer { type: '", type, "' ", settings, " }");
 }
 
 /// Whole numbers in [0, classes), in turn.

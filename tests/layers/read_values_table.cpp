@@ -23,7 +23,7 @@ Input ones(const Shape& shape) {
 std::vector<BadBottom> bad_indices(size_t bottom, const Input& good, int64_t count) {
   std::vector<BadBottom> bad;
   const size_t last = good.values.size() - 1;
-  for (const auto& [value, part] : {std::pair{static_cast<double>(count), concat(count)},
+  for (const auto& [value, part] : {std::pair{static_cast<double>(count), text(count)},
                                     {-1.0, std::string("-1")},
                                     {0.5, "0.5"},
                                     {kNaN, "nan"}}) {
@@ -164,7 +164,7 @@ void add_indices(ReadTable& table) {
 void add_rows(ReadTable& table) {
   static const TempFolder folder;
   const std::string settings =
-      concat("hdf5_output_param { file_name: '", folder.path("rows.h5"), "' }");
+      text("hdf5_output_param { file_name: '", folder.path("rows.h5"), "' }");
   table.emplace("HDF5Output", Reads{{.layer = layer("HDF5Output", settings),
                                      .bottoms = {uniform({3, 2}), whole({3}, 3)},
                                      .tops = 0},
@@ -185,15 +185,13 @@ void add_sequences(ReadTable& table) {
   for (const char* type : {"LSTM", "GRU", "RNN"}) {
     const std::string fillers = "weight_filler { type: 'xavier' }";
     table.emplace(
-        type,
-        Reads{{.layer = layer(type, concat("recurrent_param { num_output: 3 ", fillers, " }")),
-               .bottoms = {x, cont}},
-              bad_indicators(1, cont)});
+        type, Reads{{.layer = layer(type, text("recurrent_param { num_output: 3 ", fillers, " }")),
+                     .bottoms = {x, cont}},
+                    bad_indicators(1, cont)});
     table.emplace(
-        type,
-        Reads{{.layer = layer(type, concat("recurrent_param { num_output: 3 ", fillers, " }")),
-               .bottoms = {x, cont, uniform({2, 5})}},
-              joined(bad_indicators(1, cont), {{2, uniform({3, 5}), "3x5"}})});
+        type, Reads{{.layer = layer(type, text("recurrent_param { num_output: 3 ", fillers, " }")),
+                     .bottoms = {x, cont, uniform({2, 5})}},
+                    joined(bad_indicators(1, cont), {{2, uniform({3, 5}), "3x5"}})});
   }
   table.emplace("LSTM", Reads{{.layer = layer("LSTM",
                                               "recurrent_param { num_output: 3 expose_hidden: true "

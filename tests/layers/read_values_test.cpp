@@ -68,8 +68,8 @@ TEST_P(ReadValuesOf, WhatIsWrongIsAnError) {
   for (auto entry = begin; entry != end; ++entry) {
     const Reads& reads = entry->second;
     for (const char* engine : {"reference", ""}) {
-      SCOPED_TRACE(concat(reads.good.layer, " with engine '", engine, "' and ",
-                          reads.good.bottoms.size(), " bottoms"));
+      SCOPED_TRACE(text(reads.good.layer, " with engine '", engine, "' and ",
+                        reads.good.bottoms.size(), " bottoms"));
       LayerRun run(reads.good, {.engine = engine});
       EXPECT_NO_THROW(run.forward());
       for (int b = 0; b < run.num_bottoms(); ++b) {
@@ -79,7 +79,7 @@ TEST_P(ReadValuesOf, WhatIsWrongIsAnError) {
             << "bottom " << b << " has no gradient: what is wrong of it?";
       }
       for (const BadBottom& bad : reads.bad) {
-        SCOPED_TRACE(concat("bottom ", bad.bottom, ", ", bad.input.shape.str(), ": ", bad.part));
+        SCOPED_TRACE(text("bottom ", bad.bottom, ", ", bad.input.shape.str(), ": ", bad.part));
         LayerCase wrong = reads.good;
         wrong.bottoms[bad.bottom] = bad.input;
         expect_error([&] { LayerRun(wrong, {.engine = engine}).forward(); }, {bad.part});

@@ -9,7 +9,7 @@
 
 #include "core/carried_state.hpp"
 #include "core/fake_device.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 #include "support/layer_test.hpp"
 #include "support/needs.hpp"
 
@@ -31,16 +31,16 @@ const std::string kResetFirst = "GRUResetFirst";
 
 /// What layer_text() is given beside units.
 std::string settings_of(const std::string& type, const Sizes& s) {
-  return concat(s.exposes ? "expose_hidden: true " : "", s.both ? "bidirectional: true " : "",
-                type == kResetFirst ? "linear_before_reset: false" : "");
+  return text(s.exposes ? "expose_hidden: true " : "", s.both ? "bidirectional: true " : "",
+              type == kResetFirst ? "linear_before_reset: false" : "");
 }
 
 std::string layer_text(const std::string& type, int64_t units, const std::string& more = "") {
-  return concat("layer { type: '", type.substr(0, type.find("Reset")),
-                "' recurrent_param { num_output: ", units,
-                " weight_filler { type: 'uniform' min: -0.8 max: 0.8 }"
-                " bias_filler { type: 'uniform' min: -0.5 max: 0.5 } ",
-                more, " } }");
+  return text("layer { type: '", type.substr(0, type.find("Reset")),
+              "' recurrent_param { num_output: ", units,
+              " weight_filler { type: 'uniform' min: -0.8 max: 0.8 }"
+              " bias_filler { type: 'uniform' min: -0.5 max: 0.5 } ",
+              more, " } }");
 }
 
 /// `cont`: 1, but for the first step where states are carried, and for some places in the middle.
@@ -212,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(, Recurrent, testing::Values("LSTM", "RNN", "GRU", "GRU
 
 TEST_P(Recurrent, Values) {
   for (const Sizes& s : kSizes) {
-    SCOPED_TRACE(concat(s.steps, " ", s.batch, " ", s.inputs, " ", s.units));
+    SCOPED_TRACE(text(s.steps, " ", s.batch, " ", s.inputs, " ", s.units));
     const LayerCase c = make_case(type_, s);
     for (const DType dtype : {DType::f32, DType::f64}) {
       LayerRun run(c, {.dtype = dtype});
@@ -220,7 +220,7 @@ TEST_P(Recurrent, Values) {
       const std::vector<Values> expected = expected_tops(type_, s, run);
       const double near = dtype == DType::f64 ? 1e-12 : 2e-5;
       for (int i = 0; i < run.num_tops(); ++i) {
-        expect_close(run.top(i), expected[static_cast<size_t>(i)], {near, near}, concat("top ", i));
+        expect_close(run.top(i), expected[static_cast<size_t>(i)], {near, near}, text("top ", i));
       }
     }
   }
@@ -244,7 +244,7 @@ TEST_P(Recurrent, ParametersInPublishedOrder) {
 
 TEST_P(Recurrent, Gradients) {
   for (const Sizes& s : kSizes) {
-    SCOPED_TRACE(concat(s.steps, " ", s.batch, " ", s.inputs, " ", s.units));
+    SCOPED_TRACE(text(s.steps, " ", s.batch, " ", s.inputs, " ", s.units));
     check_gradients(make_case(type_, s));
   }
   // All sequences begin in the middle, and at the last step.
@@ -286,7 +286,7 @@ TEST_P(Recurrent, TheReverseDirectionBeginsAtTheEndOfASequence) {
   for (int pass = 0; pass < 2; ++pass) {
     part.forward();
     const Values begin(joined.top(0).begin(), joined.top(0).begin() + 24);
-    expect_close(part.top(0), begin, {1e-6, 1e-6}, concat("pass ", pass));
+    expect_close(part.top(0), begin, {1e-6, 1e-6}, text("pass ", pass));
   }
   const int64_t count = std::ssize(dynamic_cast<CarriesState&>(joined.layer()).carried());
   EXPECT_EQ(count, type_ == "LSTM" ? 2 : 1);
@@ -294,7 +294,7 @@ TEST_P(Recurrent, TheReverseDirectionBeginsAtTheEndOfASequence) {
 
 TEST_P(Recurrent, LargeProblemsRunOnTheEngineByThemselves) {
   const LayerCase c = make_case(type_, {2, 16, 8, 300});
-  EXPECT_EQ(LayerRun(c, {.engine = ""}).layer().engine_name(), "native");
+  EXPECT_EQ(LayerRun(c, {.engine = ""}).engine(), "native");
   check_engines(c, {1e-4, 1e-4});
 }
 
@@ -370,9 +370,9 @@ TEST_P(Recurrent, TheStateStaysOnTheDevice) {
   Blob* const tops[] = {&top};
   for (int pass = 0; pass < 3; ++pass) {
     host.forward();
-    dynamic_cast<TwoSidedLayer&>(there.layer()).run_forward(Side(device), bottoms, tops);
+    dynamic_cast<TwoSidedLayer&>(there.layer()).run_forward(ComputeDevice(device), bottoms, tops);
     EXPECT_EQ(device.downloads, 0);
-    expect_close(values_of(top.data), host.top(0), {1e-6, 1e-5}, concat("pass ", pass));
+    expect_close(values_of(top.data), host.top(0), {1e-6, 1e-5}, text("pass ", pass));
     device.downloads = 0;
   }
   top = Blob();
@@ -490,7 +490,7 @@ TEST_P(Recurrent, Errors) {
   };
   expect_error(
       [&] {
-        LayerRun({.layer = concat("layer { type: '", type_.substr(0, type_.find("Reset")), "' }"),
+        LayerRun({.layer = text("layer { type: '", type_.substr(0, type_.find("Reset")), "' }"),
                   .bottoms = {uniform({1, 1, 1}), given({1, 1}, {0})}});
       },
       {"num_output", "recurrent_param"});

@@ -14,7 +14,7 @@ using testing::Pointwise;
 constexpr const char* kOperations[] = {"SUM", "ASUM", "SUMSQ", "MEAN"};
 
 LayerCase reduction(const std::string& settings, const Shape& shape) {
-  return {.layer = concat("layer { type: 'Reduction' reduction_param { ", settings, " } }"),
+  return {.layer = text("layer { type: 'Reduction' reduction_param { ", settings, " } }"),
           .bottoms = {uniform(shape)}};
 }
 
@@ -30,7 +30,7 @@ TEST(Reduction, Operations) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.operation);
     const bool mean = c.operation == std::string("MEAN");
-    LayerCase layer = reduction(concat("axis: 1 coeff: 2 operation: ", c.operation), {2, 3});
+    LayerCase layer = reduction(text("axis: 1 coeff: 2 operation: ", c.operation), {2, 3});
     layer.bottoms[0].values = {2, -2, 0, 4, -3, 7};
     if (mean) {
       layer.bottoms[0] = given({2, 4}, {2, -2, 0, 0, 4, -3, 7, 0});
@@ -66,15 +66,15 @@ TEST(Reduction, GradientsAndEngines) {
   for (const char* operation : kOperations) {
     for (const char* axis : {"axis: 0", "axis: 1", "axis: -1 coeff: -0.7"}) {
       for (const Shape& shape : {Shape{2, 3, 4}, Shape{1, 1, 1}, Shape{3, 1, 17}}) {
-        const LayerCase c = reduction(concat("operation: ", operation, " ", axis), shape);
+        const LayerCase c = reduction(text("operation: ", operation, " ", axis), shape);
         check_gradients(c, {.kink_range = 1e-4});
         check_engines(c);
       }
     }
-    check_gradients(reduction(concat("operation: ", operation), {}), {.kink_range = 1e-4});
+    check_gradients(reduction(text("operation: ", operation), {}), {.kink_range = 1e-4});
     // Rows of several threads, and several rows of a thread.
     for (const Shape& shape : {Shape{2, 70001}, Shape{1, 140003}, Shape{3000, 37}}) {
-      check_engines(reduction(concat("axis: 1 operation: ", operation), shape), {1e-4, 1e-4});
+      check_engines(reduction(text("axis: 1 operation: ", operation), shape), {1e-4, 1e-4});
     }
   }
 }
@@ -97,7 +97,7 @@ TEST(Reduction, ThreadsDoNotChangeIt) {
 TEST(Reduction, ReadsItsBottomWhereTheSlopeDependsOnIt) {
   const auto reads = [](const std::string& operation) {
     LayerRun run(reduction("operation: " + operation, {2, 3}));
-    return static_cast<bool>(run.layer().backward_reads().bottom_data);
+    return static_cast<bool>(run.kernel().backward_reads().bottom_data);
   };
   EXPECT_FALSE(reads("SUM"));
   EXPECT_FALSE(reads("MEAN"));
@@ -109,7 +109,7 @@ TEST(Reduction, EmptyBatches) {
   for (const char* operation : kOperations) {
     for (const char* axis : {"axis: 0", "axis: 1"}) {
       for (const Shape& shape : {Shape{0, 3}, Shape{2, 0}}) {
-        LayerRun run(reduction(concat("operation: ", operation, " ", axis), shape));
+        LayerRun run(reduction(text("operation: ", operation, " ", axis), shape));
         run.forward();
         EXPECT_THAT(run.top(0), Each(0)) << operation;
         run.backward();

@@ -113,13 +113,13 @@ TEST(ReLU, Gradients) {
 TEST(ReLU, KeepsTheBottomOnlyForNegativeSlopes) {
   for (const char* layer : {kRelu, kLeaky}) {
     LayerRun run({.layer = layer, .bottoms = {uniform({2, 3})}});
-    EXPECT_FALSE(run.layer().backward_reads().bottom_data);
-    EXPECT_TRUE(run.layer().backward_reads().top_data);
+    EXPECT_FALSE(run.kernel().backward_reads().bottom_data);
+    EXPECT_TRUE(run.kernel().backward_reads().top_data);
     EXPECT_TRUE(run.layer().as_tail_step().has_value());
   }
   LayerRun run({.layer = kMirrored, .bottoms = {uniform({2, 3})}});
-  EXPECT_TRUE(run.layer().backward_reads().bottom_data);
-  EXPECT_FALSE(run.layer().backward_reads().top_data);
+  EXPECT_TRUE(run.kernel().backward_reads().bottom_data);
+  EXPECT_FALSE(run.kernel().backward_reads().top_data);
   EXPECT_FALSE(run.layer().as_tail_step().has_value());
 }
 

@@ -69,8 +69,8 @@ TEST(Resample, WeightsOfAPointAddUpToOne) {
 TEST(Resample, NearestPixelsAreThoseBeforeThePointOrUnderTheMiddle) {
   for (const auto& [mode, expected] : {std::pair{"NEAREST", std::vector<double>{0, 1, 3}},
                                        std::pair{"NEAREST_EXACT", std::vector<double>{0, 2, 4}}}) {
-    LayerRun run({.layer = concat("layer { type: 'Resize' resize_param { height: 1 width: 3 mode: ",
-                                  mode, " } }"),
+    LayerRun run({.layer = text("layer { type: 'Resize' resize_param { height: 1 width: 3 mode: ",
+                                mode, " } }"),
                   .bottoms = {given({1, 1, 1, 5}, {0, 1, 2, 3, 4})}});
     run.forward();
     EXPECT_EQ(run.top(0), expected) << mode;
@@ -80,8 +80,8 @@ TEST(Resample, NearestPixelsAreThoseBeforeThePointOrUnderTheMiddle) {
 // As the page says: a single row is that of the middle, or with align_corners the first one.
 TEST(Resample, ATopOfOneRow) {
   const auto row = [](const std::string& settings) {
-    LayerRun run({.layer = concat("layer { type: 'Resize' resize_param { height: 1 width: 1 ",
-                                  settings, " } }"),
+    LayerRun run({.layer = text("layer { type: 'Resize' resize_param { height: 1 width: 1 ",
+                                settings, " } }"),
                   .bottoms = {given({1, 1, 4, 1}, {1, 2, 4, 8})}});
     run.forward();
     return run.top(0)[0];

@@ -6,7 +6,7 @@ namespace crema::test {
 namespace {
 
 LayerCase reshape(const std::string& settings, const Shape& shape) {
-  return {.layer = concat("layer { type: 'Reshape' reshape_param { ", settings, " } }"),
+  return {.layer = text("layer { type: 'Reshape' reshape_param { ", settings, " } }"),
           .bottoms = {uniform(shape)}};
 }
 
@@ -44,7 +44,7 @@ TEST(Reshape, GradientsAndInPlace) {
   const LayerCase c = reshape("shape { dim: 0 dim: 2 dim: -1 }", {2, 3, 4});
   check_gradients(c);
   check_engines(c);
-  EXPECT_EQ(LayerRun(c).layer().in_place(), InPlace::alias);
+  EXPECT_EQ(LayerRun(c).kernel().in_place(), InPlace::alias);
 }
 
 TEST(Reshape, FollowsNewShapes) {

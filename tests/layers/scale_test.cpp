@@ -15,14 +15,14 @@ using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
 std::string scale(const std::string& settings) {
-  return concat("layer { type: 'Scale' scale_param { ", settings, " } }");
+  return text("layer { type: 'Scale' scale_param { ", settings, " } }");
 }
 
 const char* const kFillers =
     " filler { type: 'uniform' min: 0.5 max: 1.5 } bias_filler { type: 'uniform' min: -1 max: 1 } ";
 
 LayerCase learned(const std::string& settings, const Shape& shape = {2, 3, 5, 4}) {
-  return {.layer = scale(concat(settings, kFillers)), .bottoms = {uniform(shape)}};
+  return {.layer = scale(text(settings, kFillers)), .bottoms = {uniform(shape)}};
 }
 
 LayerCase by_bottom(const std::string& settings, const Shape& shape, const Shape& by) {
@@ -128,7 +128,7 @@ TEST(Scale, WithTwoBottomsReadsOneForTheGradientOfTheOther) {
     for (const size_t wanted : {size_t{0}, size_t{1}}) {
       LayerRun run(c, {.engine = engine}), both(c, {.engine = engine});
       const std::vector<bool> propagate = run.want_only(wanted);
-      const BackwardReads reads = run.layer().backward_reads();
+      const BackwardReads reads = run.kernel().backward_reads();
       EXPECT_FALSE(reads.bottom_data[wanted]);
       EXPECT_TRUE(reads.bottom_data[1 - wanted]);
       // What is not read is poisoned by the run.
@@ -147,11 +147,11 @@ TEST(Scale, WithTwoBottomsReadsOneForTheGradientOfTheOther) {
 TEST(Scale, ReadsItsBottomForTheGradientOfTheScaleOnly) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run(learned("bias_term: true"), {.engine = engine});
-    EXPECT_TRUE(run.layer().backward_reads().bottom_data);
-    EXPECT_FALSE(run.layer().backward_reads().top_data);
+    EXPECT_TRUE(run.kernel().backward_reads().bottom_data);
+    EXPECT_FALSE(run.kernel().backward_reads().top_data);
     // Frozen: the bias learns, but x may be gone (the run poisons it).
     run.layer().params()[0]->needs_gradient = false;
-    EXPECT_FALSE(run.layer().backward_reads().bottom_data);
+    EXPECT_FALSE(run.kernel().backward_reads().bottom_data);
     run.forward();
     run.set_top_diff(0, std::vector<double>(120, 1));
     run.backward();
@@ -218,7 +218,7 @@ TEST(Scale, ThreadsShareOneChannelOfAnySize) {
 TEST(Scale, ThreadsShareTheNumberOfOneSample) {
   LayerRun run(learned("num_axes: 0", {1, 3, 199, 301}), {.engine = "native"});
   const int64_t slices = std::min<int64_t>(run.context().threads(), 3 * 199 * 301 / kElementGrain);
-  EXPECT_EQ(run.layer().engine()->extra_bytes(), static_cast<size_t>(slices) * 2 * sizeof(double));
+  EXPECT_EQ(run.kernel().bytes(), static_cast<size_t>(slices) * 2 * sizeof(double));
 }
 
 TEST(Scale, Mistakes) {

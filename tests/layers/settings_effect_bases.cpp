@@ -114,11 +114,11 @@ void add_rearranging(std::vector<SettingsBase>& all) {
 
 void add_windows(std::vector<SettingsBase>& all) {
   const auto convolution = [](const std::string& kernel) {
-    return concat("convolution_param { num_output: 8 ", kernel, " ", kXavier, "}");
+    return text("convolution_param { num_output: 8 ", kernel, " ", kXavier, "}");
   };
   for (const char* type : {"Convolution", "Deconvolution"}) {
     all.push_back({type, convolution("kernel_size: 3"), {kImages}});
-    all.push_back({concat(type, " of kernel_h"),
+    all.push_back({text(type, " of kernel_h"),
                    convolution("kernel_h: 3 kernel_w: 2"),
                    {kImages},
                    1,
@@ -127,7 +127,7 @@ void add_windows(std::vector<SettingsBase>& all) {
   }
   for (const char* type : {"ConvolutionDepthwise", "DepthwiseConvolution"}) {
     all.push_back({type, convolution("kernel_size: 3"), {kImages}});
-    all.push_back({concat(type, " of kernel_h"),
+    all.push_back({text(type, " of kernel_h"),
                    convolution("kernel_h: 3 kernel_w: 2"),
                    {kImages},
                    1,
@@ -137,13 +137,12 @@ void add_windows(std::vector<SettingsBase>& all) {
   for (const auto& [name, kernel] :
        {std::pair{"DeformableConvolution", "kernel_size: 3"},
         std::pair{"DeformableConvolution of kernel_h", "kernel_h: 3 kernel_w: 3"}}) {
-    all.push_back(
-        {name,
-         concat("deformable_convolution_param { num_output: 8 ", kernel, " ", kXavier, "}"),
-         {kImages, uniform({2, 18, 4, 3})},
-         1,
-         true,
-         "DeformableConvolution"});
+    all.push_back({name,
+                   text("deformable_convolution_param { num_output: 8 ", kernel, " ", kXavier, "}"),
+                   {kImages, uniform({2, 18, 4, 3})},
+                   1,
+                   true,
+                   "DeformableConvolution"});
   }
   all.push_back({"Im2col", "convolution_param { kernel_size: 3 }", {kImages}});
   all.push_back({"Im2col of kernel_h",
@@ -154,15 +153,15 @@ void add_windows(std::vector<SettingsBase>& all) {
                  "Im2col"});
   all.push_back(
       {"Convolution3D",
-       concat("convolution3d_param { num_output: 2 kernel_size: 3 kernel_depth: 2 ", kXavier, "}"),
+       text("convolution3d_param { num_output: 2 kernel_size: 3 kernel_depth: 2 ", kXavier, "}"),
        {kVolumes}});
   for (const char* type : {"LocallyConnected", "Local"}) {
     const auto local = [](const std::string& kernel) {
-      return concat("local_param { num_output: 3 ", kernel, " ", kXavier, "}");
+      return text("local_param { num_output: 3 ", kernel, " ", kXavier, "}");
     };
     all.push_back({type, local("kernel_size: 3"), {kImages}});
     all.push_back(
-        {concat(type, " of kernel_h"), local("kernel_h: 3 kernel_w: 2"), {kImages}, 1, true, type});
+        {text(type, " of kernel_h"), local("kernel_h: 3 kernel_w: 2"), {kImages}, 1, true, type});
   }
   all.push_back({"Pooling", "pooling_param { kernel_size: 3 }", {kImages}});
   all.push_back({"Pooling of kernel_h",
@@ -258,13 +257,13 @@ void add_windows(std::vector<SettingsBase>& all) {
 
 void add_products(std::vector<SettingsBase>& all) {
   all.push_back(
-      {"InnerProduct", concat("inner_product_param { num_output: 3 ", kXavier, "}"), {kImages}});
+      {"InnerProduct", text("inner_product_param { num_output: 3 ", kXavier, "}"), {kImages}});
   all.push_back({"Embed",
-                 concat("embed_param { input_dim: 7 num_output: 3 ", kXavier, "}"),
+                 text("embed_param { input_dim: 7 num_output: 3 ", kXavier, "}"),
                  {labels({3, 2}, 7)}});
   all.push_back({"MatMul", "", {uniform({2, 4, 4}), uniform({2, 4, 4})}});
   all.push_back({"MarginInnerProduct",
-                 concat("margin_inner_product_param { num_output: 7 type: DOUBLE ", kXavier, "}"),
+                 text("margin_inner_product_param { num_output: 7 type: DOUBLE ", kXavier, "}"),
                  {kRows, kClasses}});
   all.push_back({"Attention", "", {uniform({2, 5, 8}), uniform({2, 4, 8}), uniform({2, 4, 8})}});
   all.push_back({"Attention to itself",
@@ -274,7 +273,7 @@ void add_products(std::vector<SettingsBase>& all) {
                  true,
                  "Attention"});
   for (const char* type : {"LSTM", "RNN", "GRU"}) {
-    const std::string settings = concat("recurrent_param { num_output: 3 ", kXavier, "}");
+    const std::string settings = text("recurrent_param { num_output: 3 ", kXavier, "}");
     all.push_back({type, settings, {kSequences, kBegins}});
   }
   all.push_back(
@@ -303,7 +302,7 @@ void add_losses(std::vector<SettingsBase>& all) {
   // Classes along two axes.
   const Input cube = uniform({6, 6, 6}), classes = labels({6, 6}, 6);
   for (const char* type : {"SoftmaxWithLoss", "FocalLoss"})
-    all.push_back({concat(type, " of a cube"), "", {cube, classes}, 1, true, type});
+    all.push_back({text(type, " of a cube"), "", {cube, classes}, 1, true, type});
   all.push_back(
       {"InfogainLoss of a cube", "", {cube, classes, uniform({6, 6})}, 1, true, "InfogainLoss"});
   all.push_back({"SoftmaxWithLossOHEM", "", {kRows, kClasses}, 3});
@@ -455,7 +454,7 @@ void add_sources(std::vector<SettingsBase>& all) {
                  2,
                  false,
                  "AnnotatedData"});
-  all.push_back({"ImageData", concat("image_data_param { ", list, "}"), {}, 2, false});
+  all.push_back({"ImageData", text("image_data_param { ", list, "}"), {}, 2, false});
   all.push_back({"ImageData of bad images",
                  "image_data_param { source: '$DATA/bad_list.txt' root_folder: '$DATA/images/' "
                  "batch_size: 4 on_bad_record: SKIP }",

@@ -48,7 +48,7 @@ Datum datum_of(int image) {
   return datum;
 }
 
-std::string key_of(int i) { return concat("0000000", i); }
+std::string key_of(int i) { return text("0000000", i); }
 
 void write_mean(const std::string& path, int channels, int height, int width, int least = 40) {
   BlobProto mean;
@@ -79,16 +79,16 @@ void write_data(const ScratchFolder& folder) {
         {.label = 2, .difficult = i % 2 == 0, .box = {0.4, 0.45, 0.95, 0.9}}};
     set_boxes(two, annotated);
     boxes.push_back(annotated);
-    const std::string name = concat(i, ".ppm");
+    const std::string name = text(i, ".ppm");
     folder.write("images/" + name, file);
-    folder.write(concat("classes/", i % 2 == 0 ? "cat" : "dog", "/", name), file);
+    folder.write(text("classes/", i % 2 == 0 ? "cat" : "dog", "/", name), file);
     std::string map;
     for (int k = 0; k < kHeight * kWidth; ++k) map += static_cast<char>(2 * ((k / 5 + i) % 4));
-    folder.write(concat("images/", i, "_map.pgm"), pgm(kHeight, kWidth, map));
-    list += concat(name, " ", i % 3, "\n");
-    dense += concat(name, " ", i, "_map.pgm\n");
-    windows += concat("# ", i, "\n", name, "\n3\n", kHeight, "\n", kWidth, "\n4\n",
-                      "1 0.9 2 1 9 8\n2 0.6 4 3 13 10\n0 0.1 0 0 4 4\n0 0.4 8 2 15 11\n");
+    folder.write(text("images/", i, "_map.pgm"), pgm(kHeight, kWidth, map));
+    list += text(name, " ", i % 3, "\n");
+    dense += text(name, " ", i, "_map.pgm\n");
+    windows += text("# ", i, "\n", name, "\n3\n", kHeight, "\n", kWidth, "\n4\n",
+                    "1 0.9 2 1 9 8\n2 0.6 4 3 13 10\n0 0.1 0 0 4 4\n0 0.4 8 2 15 11\n");
   }
   write_database(folder / "db", plain);
   write_database(folder / "encoded", encoded_records);
@@ -106,7 +106,7 @@ void write_data(const ScratchFolder& folder) {
   write_database(folder / "other_boxes", annotated_records(three));
   std::vector<AnnotatedDatum> gray_boxes = boxes;
   for (int i = 0; i < 6; ++i) {
-    const std::string map = read_file(folder / concat("images/", i, "_map.pgm"));
+    const std::string map = read_file(folder / text("images/", i, "_map.pgm"));
     Datum png;
     png.set_label(i % 3);
     png.set_encoded(true);
@@ -114,9 +114,9 @@ void write_data(const ScratchFolder& folder) {
     gray.emplace_back(key_of(i), png.SerializeAsString());
     png.set_label(-1);
     *gray_boxes[static_cast<size_t>(i)].mutable_datum() = png;
-    folder.write(concat("other_images/", i, ".ppm"),
+    folder.write(text("other_images/", i, ".ppm"),
                  ppm(kHeight, kWidth, pixels(i + 20, kHeight, kWidth)));
-    folder.write(concat("other_images/", i, "_map.pgm"), map);
+    folder.write(text("other_images/", i, "_map.pgm"), map);
   }
   std::vector<AnnotatedDatum> without_type = boxes;
   for (AnnotatedDatum& annotated : without_type) annotated.clear_type();
@@ -151,7 +151,7 @@ void write_data(const ScratchFolder& folder) {
   write_mean(folder / "matrix.binaryproto", 1, 6, 6);
   write_mean(folder / "other_matrix.binaryproto", 1, 6, 6, 7);
   for (const int part : {0, 1}) {
-    const std::string file = folder / concat(part, ".h5");
+    const std::string file = folder / text(part, ".h5");
     std::vector<double> data, labels;
     for (int row = 0; row < 4; ++row) {
       data.insert(data.end(), {part * 4.0 + row, part * 4.0 + row + 0.5});

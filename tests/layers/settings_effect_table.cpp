@@ -15,18 +15,18 @@ void add_without_results(Trials& all) {
   for (const char* message :
        {"BatchNorm", "BN", "Concat", "Convolution", "Dropout", "Eltwise", "InnerProduct", "LRN",
         "Pooling", "ReLU", "Sigmoid", "Softmax", "Split", "SPP", "TanH"}) {
-    all.push_back({.field = concat(message, "Parameter.engine"), .because = choice});
+    all.push_back({.field = text(message, "Parameter.engine"), .because = choice});
   }
   for (const char* field : {"force_nd_im2col", "cudnn_convolution_algo_seeker",
                             "conv_algos_override", "conv_algorithm"}) {
-    all.push_back({.field = concat("ConvolutionParameter.", field), .because = choice});
+    all.push_back({.field = text("ConvolutionParameter.", field), .because = choice});
   }
   all.push_back({.field = "ConcatParameter.per_fla_fuse", .because = "fusion in a fork"});
   all.push_back({.field = "ReLUParameter.fuse", .because = "fusion in a fork"});
   for (const char* field : {"prefetch", "threads", "lock", "parser_threads", "cache", "precache"})
-    all.push_back({.field = concat("DataParameter.", field), .because = "how records are read"});
+    all.push_back({.field = text("DataParameter.", field), .because = "how records are read"});
   for (const char* field : {"threads", "cache", "precache"})
-    all.push_back({.field = concat("ImageDataParameter.", field), .because = "how files are read"});
+    all.push_back({.field = text("ImageDataParameter.", field), .because = "how files are read"});
   all.push_back({.field = "WindowDataParameter.cache_images", .because = "how files are read"});
 }
 
@@ -34,23 +34,23 @@ void add_fillers(Trials& all) {
   all.push_back({.field = "FillerParameter.type", .set = "type: 'uniform' min: 0.5"});
   all.push_back({.field = "FillerParameter.value", .given = "type: 'constant'"});
   for (const char* bound : {"min", "max"})
-    all.push_back({.field = concat("FillerParameter.", bound), .given = "type: 'uniform'"});
+    all.push_back({.field = text("FillerParameter.", bound), .given = "type: 'uniform'"});
   for (const char* number : {"mean", "std", "sparse"})
-    all.push_back({.field = concat("FillerParameter.", number), .given = "type: 'gaussian'"});
+    all.push_back({.field = text("FillerParameter.", number), .given = "type: 'gaussian'"});
   all.push_back({.field = "FillerParameter.variance_norm", .given = "type: 'xavier'"});
   all.push_back({.field = "FillerParameter.scale", .given = "type: 'gaussian'"});
   for (const char* type : {"CRFLoss", "CRFDecoder"}) {
-    all.push_back({.field = concat(type, " crf_loss_param.transition_filler.variance_norm"),
+    all.push_back({.field = text(type, " crf_loss_param.transition_filler.variance_norm"),
                    .because = "A is square"});
-    all.push_back({.field = concat(type, " crf_loss_param.boundary_filler"),
+    all.push_back({.field = text(type, " crf_loss_param.boundary_filler"),
                    .given = "crf_loss_param { boundary_term: true }"});
   }
   for (const char* field : {"scale_filler", "shift_filler"})
-    all.push_back({.field = concat("BN bn_param.", field), .base = "BN of scale and shift"});
+    all.push_back({.field = text("BN bn_param.", field), .base = "BN of scale and shift"});
   all.push_back({.field = "BN bn_param.bn_mode", .base = "BN of scale and shift"});
   for (const char* field : {"scale_filler", "bias_filler"}) {
-    all.push_back({.field = concat("BatchNormParameter.", field), .given = "scale_bias: true"});
-    all.push_back({.field = concat("InstanceNormParameter.", field),
+    all.push_back({.field = text("BatchNormParameter.", field), .given = "scale_bias: true"});
+    all.push_back({.field = text("InstanceNormParameter.", field),
                    .given = "scale_term: true bias_term: true"});
   }
   all.push_back({.field = "BatchNormParameter.filler", .given = "use_weight_bias: true"});
@@ -59,7 +59,7 @@ void add_fillers(Trials& all) {
   all.push_back({.field = "Normalize norm_param.scale_filler",
                  .given = "norm_param { channel_shared: false }"});
   for (const char* type : {"LocallyConnected", "Local"}) {
-    all.push_back({.field = concat(type, " local_param.bias_filler.variance_norm"),
+    all.push_back({.field = text(type, " local_param.bias_filler.variance_norm"),
                    .because = "both fans of the bias are alike"});
   }
   all.push_back({.field = "ScaleParameter.bias_filler", .given = "bias_term: true"});
@@ -85,22 +85,22 @@ void add_losses(Trials& all) {
                  .set = weights,
                  .given = "weight_by_label_freqs: true"});
   for (const char* type : {"CRFLoss", "CTCLoss", "CtcLoss", "WarpCTCLoss", "SmoothL1LossOHEM"}) {
-    all.push_back({.field = concat(type, " loss_param.class_weighting"),
+    all.push_back({.field = text(type, " loss_param.class_weighting"),
                    .set = "loss_param { class_weighting: 2 }"});
   }
   all.push_back({.field = "SigmoidCrossEntropyLoss loss_param.weight_by_label_freqs",
                  .set = "loss_param { weight_by_label_freqs: true }",
-                 .given = concat("loss_param { ", weights, " }")});
+                 .given = text("loss_param { ", weights, " }")});
   all.push_back({.field = "CenterLossParameter.num_output", .set = "num_output: 9"});
   all.push_back({.field = "MultiBoxLoss loss_param.class_weighting",
                  .set = "loss_param { class_weighting: 2 class_weighting: 3 class_weighting: 1 }",
                  .given = "loss_param { weight_by_label_freqs: true }"});
   all.push_back({.field = "SigmoidCrossEntropyLoss loss_param.class_weighting",
-                 .set = concat("loss_param { weight_by_label_freqs: true ", weights, " }")});
+                 .set = text("loss_param { weight_by_label_freqs: true ", weights, " }")});
   for (const char* type : {"SoftmaxWithLoss", "SoftmaxWithLossOHEM", "FocalLoss"}) {
-    all.push_back({.field = concat(type, " softmax_param.axis"),
+    all.push_back({.field = text(type, " softmax_param.axis"),
                    .set = "softmax_param { axis: 0 }",
-                   .base = concat(type, " of a cube")});
+                   .base = text(type, " of a cube")});
   }
   all.push_back({.field = "InfogainLoss softmax_param.axis",
                  .because = "infogain_loss_param has the axis of this loss"});
@@ -110,7 +110,7 @@ void add_losses(Trials& all) {
   for (const char* field :
        {"InfogainLossParameter", "AccuracyParameter", "ConfusionMatrixParameter"}) {
     const std::string type(field, std::string_view(field).size() - 9);
-    all.push_back({.field = concat(field, ".axis"), .set = "axis: 0", .base = type + " of a cube"});
+    all.push_back({.field = text(field, ".axis"), .set = "axis: 0", .base = type + " of a cube"});
   }
   all.push_back({.field = "FocalLossParameter.type=LINEAR", .error = "type LINEAR is not there"});
   all.push_back({.field = "FocalLossParameter.background_label_id",
@@ -124,14 +124,13 @@ void add_losses(Trials& all) {
   all.push_back({.field = "RegionLossParameter.side", .because = "the bottom has the size"});
   all.push_back({.field = "Yolov3Parameter.side", .because = "the bottom has the size"});
   for (const char* field : {"jitter", "random", "absolute"})
-    all.push_back({.field = concat("RegionLossParameter.", field), .because = "Darknet's data"});
+    all.push_back({.field = text("RegionLossParameter.", field), .because = "Darknet's data"});
   for (const char* field : {"RegionLossParameter.num_class", "Yolov3Parameter.num_class",
                             "RegionDetectionOutputParameter.num_classes",
                             "Yolov3DetectionOutputParameter.num_classes"}) {
     all.push_back(
         {.field = field,
-         .set =
-             concat(std::string_view(field).substr(std::string_view(field).find('.') + 1), ": 3"),
+         .set = text(std::string_view(field).substr(std::string_view(field).find('.') + 1), ": 3"),
          .error = "3 classes"});
   }
 }
@@ -140,26 +139,26 @@ void add_windows(Trials& all) {
   for (const char* type :
        {"Convolution", "Deconvolution", "ConvolutionDepthwise", "DepthwiseConvolution", "Im2col"}) {
     for (const char* field : {"kernel_h", "kernel_w"}) {
-      all.push_back({.field = concat(type, " convolution_param.", field),
-                     .set = concat("convolution_param { ", field, ": 1 }"),
-                     .base = concat(type, " of kernel_h")});
+      all.push_back({.field = text(type, " convolution_param.", field),
+                     .set = text("convolution_param { ", field, ": 1 }"),
+                     .base = text(type, " of kernel_h")});
     }
   }
   for (const char* type :
        {"Convolution", "Deconvolution", "ConvolutionDepthwise", "DepthwiseConvolution"}) {
-    all.push_back({.field = concat(type, " convolution_param.negative_slope"),
+    all.push_back({.field = text(type, " convolution_param.negative_slope"),
                    .set = "convolution_param { negative_slope: 0.5 }",
                    .given = "convolution_param { relu: true }"});
 
-    all.push_back({.field = concat(type, " convolution_param.fusion_type"), .error = "SUM_FUSION"});
+    all.push_back({.field = text(type, " convolution_param.fusion_type"), .error = "SUM_FUSION"});
   }
   for (const char* type : {"ConvolutionDepthwise", "DepthwiseConvolution"}) {
-    all.push_back({.field = concat(type, " convolution_param.num_output"),
+    all.push_back({.field = text(type, " convolution_param.num_output"),
                    .set = "convolution_param { num_output: 4 }"});
   }
   for (const char* field : {"num_output", "bias_term", "group", "weight_filler", "bias_filler",
                             "relu", "negative_slope", "fusion_type", "coeff"}) {
-    all.push_back({.field = concat("Im2col convolution_param.", field),
+    all.push_back({.field = text("Im2col convolution_param.", field),
                    .because = "of a product with weights"});
   }
   // The offsets have the size of the top.
@@ -168,28 +167,28 @@ void add_windows(Trials& all) {
         std::pair{"dilation", "2"}, std::pair{"pad_h", "1"}, std::pair{"pad_w", "1"},
         std::pair{"stride_h", "2 stride_w: 1"}, std::pair{"stride_w", "2 stride_h: 1"},
         std::pair{"deformable_group", "2"}}) {
-    all.push_back({.field = concat("DeformableConvolutionParameter.", field),
-                   .set = concat(field, ": ", value),
+    all.push_back({.field = text("DeformableConvolutionParameter.", field),
+                   .set = text(field, ": ", value),
                    .error = "has to be"});
   }
   for (const char* field : {"kernel_h", "kernel_w"}) {
-    all.push_back({.field = concat("DeformableConvolutionParameter.", field),
-                   .set = concat(field, ": 2"),
+    all.push_back({.field = text("DeformableConvolutionParameter.", field),
+                   .set = text(field, ": 2"),
                    .error = "has to be",
                    .base = "DeformableConvolution of kernel_h"});
   }
   for (const char* field : {"output_dim", "group_size"}) {
-    all.push_back({.field = concat("PSROIAlignParameter.", field),
-                   .set = concat(field, ": 3"),
-                   .error = concat(field, " 3")});
+    all.push_back({.field = text("PSROIAlignParameter.", field),
+                   .set = text(field, ": 3"),
+                   .error = text(field, " 3")});
     if (std::string_view(field) == "group_size") all.back().error = "times group_size 3";
   }
   all.push_back({.field = "InnerProductParameter.negative_slope", .given = "relu: true"});
   for (const char* type : {"LocallyConnected", "Local"}) {
     for (const char* field : {"kernel_h", "kernel_w"}) {
-      all.push_back({.field = concat(type, " local_param.", field),
-                     .set = concat("local_param { ", field, ": 1 }"),
-                     .base = concat(type, " of kernel_h")});
+      all.push_back({.field = text(type, " local_param.", field),
+                     .set = text("local_param { ", field, ": 1 }"),
+                     .base = text(type, " of kernel_h")});
     }
   }
   all.push_back(
@@ -197,26 +196,25 @@ void add_windows(Trials& all) {
   all.push_back(
       {.field = "LocallyConnectedParameter.stride_w", .given = "stride_h: 1 stride_w: 1"});
   for (const char* field : {"pad_h", "pad_w"})
-    all.push_back({.field = concat("PoolingParameter.", field), .given = "pad_h: 0 pad_w: 0"});
+    all.push_back({.field = text("PoolingParameter.", field), .given = "pad_h: 0 pad_w: 0"});
   for (const char* field : {"stride_h", "stride_w"})
-    all.push_back(
-        {.field = concat("PoolingParameter.", field), .given = "stride_h: 1 stride_w: 1"});
+    all.push_back({.field = text("PoolingParameter.", field), .given = "stride_h: 1 stride_w: 1"});
   for (const char* field : {"kernel_h", "kernel_w"})
-    all.push_back({.field = concat("PoolingParameter.", field), .base = "Pooling of kernel_h"});
+    all.push_back({.field = text("PoolingParameter.", field), .base = "Pooling of kernel_h"});
   for (const char* field : {"pad_3d", "kernel_size_3d", "stride_3d"}) {
-    all.push_back({.field = concat("PoolingParameter.", field),
-                   .set = concat(field, ": 1 ", field, ": 1 ", field, ": 2"),
+    all.push_back({.field = text("PoolingParameter.", field),
+                   .set = text(field, ": 1 ", field, ": 1 ", field, ": 2"),
                    .base = "Pooling of volumes"});
   }
   all.push_back({.field = "PoolingParameter.global_pooling", .error = "global_pooling"});
   all.push_back({.field = "PoolingParameter.axis", .error = "channels are axis 1"});
   for (const char* field : {"round_mode", "ceil_mode", "torch_pooling"})
-    all.push_back({.field = concat("PoolingParameter.", field), .given = "stride: 2"});
+    all.push_back({.field = text("PoolingParameter.", field), .given = "stride: 2"});
   all.push_back({.field = "PoolingParameter.avg_include_pad", .given = "pool: AVE pad: 1"});
   for (const char* field :
        {"unpool=AVE", "pad", "pad_h", "pad_w", "unpool_size", "unpool_h", "unpool_w"}) {
     all.push_back(
-        {.field = concat("UnpoolingParameter.", field), .base = "Unpooling without places"});
+        {.field = text("UnpoolingParameter.", field), .base = "Unpooling without places"});
   }
   all.push_back({.field = "UnpoolingParameter.unpool=TILE",
                  .given = "unpool: AVE",
@@ -229,14 +227,14 @@ void add_shapes(Trials& all) {
   all.push_back({.field = "CropParameter.offset", .set = "offset: 1"});
   all.push_back({.field = "DropoutParameter.random_seed", .set = "random_seed: 5"});
   for (const char* field : {"num", "channels", "height", "width"}) {
-    all.push_back({.field = concat("DummyDataParameter.", field),
+    all.push_back({.field = text("DummyDataParameter.", field),
                    .error = field,
                    .base = "DummyData of sizes"});
   }
   all.push_back({.field = "EmbedParameter.input_dim", .set = "input_dim: 9"});
   for (const char* type : {"LSTM", "RNN", "GRU"}) {
     all.push_back(
-        {.field = concat(type, " recurrent_param.expose_hidden"), .error = "bottoms, but takes"});
+        {.field = text(type, " recurrent_param.expose_hidden"), .error = "bottoms, but takes"});
   }
   all.push_back(
       {.field = "RecurrentParameter.debug_info", .because = "there is no unrolled net to show"});
@@ -256,10 +254,9 @@ void add_shapes(Trials& all) {
   all.push_back({.field = "ReshapeParameter.pixelshuffler", .error = "pixelshuffler"});
   all.push_back({.field = "ResizeLayerParameter.scale", .base = "Resize by factors"});
   for (const char* field : {"scale_h", "scale_w"})
-    all.push_back(
-        {.field = concat("ResizeLayerParameter.", field), .base = "Resize by two factors"});
+    all.push_back({.field = text("ResizeLayerParameter.", field), .base = "Resize by two factors"});
   for (const char* field : {"height", "width"}) {
-    all.push_back({.field = concat("ResizeNearestNeighborParameter.scaling_factor_", field),
+    all.push_back({.field = text("ResizeNearestNeighborParameter.scaling_factor_", field),
                    .base = "ResizeNearestNeighbor by factors"});
   }
   all.push_back({.field = "SliceParameter.slice_point", .set = "slice_point: 1"});
@@ -270,13 +267,12 @@ void add_shapes(Trials& all) {
                  .set = "sampler_type: 'nearest'",
                  .error = "sampler_type"});
   for (const char* field : {"1_1", "1_2", "1_3", "2_1", "2_2", "2_3"})
-    all.push_back(
-        {.field = concat("SpatialTransformerParameter.theta_", field), .error = "theta_"});
+    all.push_back({.field = text("SpatialTransformerParameter.theta_", field), .error = "theta_"});
   all.push_back({.field = "TransposeParameter.dim", .error = "dim names axis"});
   for (const char* field : {"pad_out_h", "pad_out_w", "upsample_h", "upsample_w"}) {
     all.push_back(
-        {.field = concat("UpsampleParameter.", field),
-         .set = concat(field, std::string_view(field).starts_with("pad") ? ": true" : ": 7"),
+        {.field = text("UpsampleParameter.", field),
+         .set = text(field, std::string_view(field).starts_with("pad") ? ": true" : ": 7"),
          .base = std::string_view(field).starts_with("pad") ? "Upsample of few places"
                                                             : "Upsample to a size"});
   }
@@ -297,7 +293,7 @@ void add_detectors(Trials& all) {
   all.push_back({.field = "MultiBoxLossParameter.nms_param",
                  .given = "mining_type: HARD_EXAMPLE nms_param { nms_threshold: 0.3 }"});
   for (const char* field : {"sample_size", "use_prior_for_nms"}) {
-    all.push_back({.field = concat("MultiBoxLossParameter.", field),
+    all.push_back({.field = text("MultiBoxLossParameter.", field),
                    .given = "mining_type: HARD_EXAMPLE nms_param { nms_threshold: 0.1 }"});
   }
   all.push_back({.field = "NonMaximumSuppressionParameter.eta",
@@ -341,10 +337,10 @@ void add_detectors(Trials& all) {
   for (const char* type : {"DetectionEvaluate detection_evaluate_param.",
                            "DetectionOutput detection_output_param.save_output_param."}) {
     for (const char* field : {"prob", "pad_mode", "pad_value", "interp_mode"}) {
-      all.push_back({.field = concat(type, "resize_param.", field),
-                     .because = "pixels are not resized here"});
+      all.push_back(
+          {.field = text(type, "resize_param.", field), .because = "pixels are not resized here"});
     }
-    const auto whole = [&](const std::string& text) {
+    const auto whole = [&](const std::string& prototxt) {
       const std::string name(type + std::string_view(type).find(' ') + 1);
       std::string around, close;
       std::istringstream parts(name);
@@ -352,18 +348,18 @@ void add_detectors(Trials& all) {
         around += part + " { ";
         close += " }";
       }
-      return concat(around, "resize_param { ", text, " }", close);
+      return text(around, "resize_param { ", prototxt, " }", close);
     };
     for (const char* mode : {"FIT_SMALL_SIZE", "FIT_LARGE_SIZE_AND_PAD"}) {
-      all.push_back({.field = concat(type, "resize_param.resize_mode=", mode),
+      all.push_back({.field = text(type, "resize_param.resize_mode=", mode),
                      .given = whole("height: 300 width: 90 height_scale: 200 width_scale: 100")});
     }
     for (const char* side : {"height", "width"}) {
-      all.push_back({.field = concat(type, "resize_param.", side),
-                     .set = whole(concat(side, ": 60")),
+      all.push_back({.field = text(type, "resize_param.", side),
+                     .set = whole(text(side, ": 60")),
                      .given = whole("resize_mode: FIT_LARGE_SIZE_AND_PAD height: 300 width: 300")});
-      all.push_back({.field = concat(type, "resize_param.", side, "_scale"),
-                     .set = whole(concat(side, "_scale: 100")),
+      all.push_back({.field = text(type, "resize_param.", side, "_scale"),
+                     .set = whole(text(side, "_scale: 100")),
                      .given = whole("resize_mode: FIT_SMALL_SIZE height_scale: 300 "
                                     "width_scale: 300 height: 300 width: 300")});
     }
@@ -375,18 +371,18 @@ void add_detectors(Trials& all) {
                  .given = "prior_box_param { offset: 0 }"});
   for (const char* pair : {"img", "step"}) {
     for (const char* axis : {"_h", "_w"}) {
-      all.push_back({.field = concat("PriorBoxParameter.", pair, axis),
-                     .given = concat(pair, "_h: 30 ", pair, "_w: 30")});
+      all.push_back({.field = text("PriorBoxParameter.", pair, axis),
+                     .given = text(pair, "_h: 30 ", pair, "_w: 30")});
     }
   }
   for (const char* field : {"width", "height"}) {
-    all.push_back({.field = concat("PriorBoxClustered prior_box_param.", field),
+    all.push_back({.field = text("PriorBoxClustered prior_box_param.", field),
                    .set = "prior_box_param { width: 5 height: 5 }"});
   }
   all.push_back({.field = "ProposalParameter.min_size", .set = "min_size: 30"});
   for (const char* field : {"ratio", "scale"}) {
     all.push_back(
-        {.field = concat("ProposalParameter.", field), .error = "anchors (ratio times scale)"});
+        {.field = text("ProposalParameter.", field), .error = "anchors (ratio times scale)"});
   }
   all.push_back({.field = "RegionLossParameter.softmax_tree",
                  .set = "softmax_tree: 'a'",
@@ -419,7 +415,7 @@ void add_sources(Trials& all) {
   for (const char* message :
        {"DataParameter", "ImageDataParameter", "DenseImageDataParameter", "WindowDataParameter"}) {
     all.push_back(
-        {.field = concat(message, ".mean_file"), .set = "mean_file: '$DATA/mean.binaryproto'"});
+        {.field = text(message, ".mean_file"), .set = "mean_file: '$DATA/mean.binaryproto'"});
   }
   all.push_back({.field = "DataParameter.force_encoded_color", .base = "Data of gray images"});
   all.push_back({.field = "AnnotatedData data_param.force_encoded_color",
@@ -442,12 +438,12 @@ void add_sources(Trials& all) {
   for (const char* message :
        {"ImageDataParameter", "DenseImageDataParameter", "WindowDataParameter"}) {
     all.push_back(
-        {.field = concat(message, ".root_folder"), .set = "root_folder: '$DATA/other_images/'"});
+        {.field = text(message, ".root_folder"), .set = "root_folder: '$DATA/other_images/'"});
   }
   for (const char* message : {"ImageDataParameter", "DenseImageDataParameter"}) {
     for (const char* side : {"new_height", "new_width"}) {
-      all.push_back({.field = concat(message, ".", side),
-                     .set = concat(side, ": 9"),
+      all.push_back({.field = text(message, ".", side),
+                     .set = text(side, ": 9"),
                      .given = "new_height: 10 new_width: 14"});
     }
   }
@@ -464,7 +460,7 @@ void add_sources(Trials& all) {
                  .base = "ImageData of bad images"});
   for (const char* field : {"channels", "height", "width"})
     all.push_back(
-        {.field = concat("MemoryDataParameter.", field), .error = "memory_data_param asks"});
+        {.field = text("MemoryDataParameter.", field), .error = "memory_data_param asks"});
   all.push_back({.field = "AnnotatedDataParameter.label_map_file",
                  .set = "label_map_file: '$DATA/one_label.prototxt'",
                  .error = "label 2"});
@@ -481,9 +477,9 @@ void add_sources(Trials& all) {
   all.push_back({.field = "TransformationParameter.resize_param",
                  .given = crop + "resize_param { height: 9 width: 14 }"});
   for (const char* type : {"Data", "AnnotatedData", "ImageData", "MemoryData", "DenseImageData"}) {
-    const std::string field = concat(type, " transform_param.resize_param.");
+    const std::string field = text(type, " transform_param.resize_param.");
     for (const char* side : {"height", "width"})
-      all.push_back({.field = field + side, .set = concat(side, ": 8"), .here = true});
+      all.push_back({.field = field + side, .set = text(side, ": 8"), .here = true});
     for (const char* pad : {"pad_mode", "pad_value"}) {
       all.push_back(
           {.field = field + pad, .given = "resize_mode: FIT_LARGE_SIZE_AND_PAD", .here = true});
@@ -491,13 +487,12 @@ void add_sources(Trials& all) {
     all.push_back({.field = field + "interp_mode", .given = "height: 20 width: 24", .here = true});
     // Without a mode, it is LINEAR, and as AREA where images are shrunk.
     for (const char* mode : {"LINEAR", "AREA"}) {
-      all.push_back({.field = concat(field, "interp_mode=", mode),
+      all.push_back({.field = text(field, "interp_mode=", mode),
                      .given = "interp_mode: NEAREST",
                      .here = true});
     }
     for (const char* drawn : {"random_resize_param", "random_aspect_ratio_param"}) {
-      const std::string mode =
-          concat(type, " transform_param.", drawn, ".resize_param.interp_mode");
+      const std::string mode = text(type, " transform_param.", drawn, ".resize_param.interp_mode");
       all.push_back({.field = mode, .given = "interp_mode: NEAREST", .here = true});
       all.push_back({.field = mode + "=NEAREST"});
     }
@@ -507,8 +502,8 @@ void add_sources(Trials& all) {
   all.push_back({.field = "TransformationParameter.random_resize_param",
                  .given = crop + "random_resize_param { min_size: 8 max_size: 15 }"});
   for (const char* bound : {"lower", "upper"}) {
-    all.push_back({.field = concat("TransformationParameter.img_rand_resize_", bound),
-                   .set = concat("img_rand_resize_", bound, ": 10"),
+    all.push_back({.field = text("TransformationParameter.img_rand_resize_", bound),
+                   .set = text("img_rand_resize_", bound, ": 10"),
                    .given = crop + "img_rand_resize_lower: 8 img_rand_resize_upper: 14"});
   }
   all.push_back({.field = "TransformationParameter.interpolation_algo_down",
@@ -524,15 +519,14 @@ void add_sources(Trials& all) {
   all.push_back({.field = "ExpansionParameter.max_expand_ratio", .set = "max_expand_ratio: 3"});
   for (const char* kind : {"brightness", "hue"}) {
     for (const char* field : {"_prob", "_delta"}) {
-      all.push_back({.field = concat("DistortionParameter.", kind, field),
-                     .given = concat(kind, "_prob: 1 ", kind, "_delta: 20")});
+      all.push_back({.field = text("DistortionParameter.", kind, field),
+                     .given = text(kind, "_prob: 1 ", kind, "_delta: 20")});
     }
   }
   for (const char* kind : {"contrast", "saturation"}) {
     for (const char* field : {"_prob", "_lower", "_upper"}) {
-      all.push_back(
-          {.field = concat("DistortionParameter.", kind, field),
-           .given = concat(kind, "_prob: 1 ", kind, "_lower: 0.6 ", kind, "_upper: 1.4")});
+      all.push_back({.field = text("DistortionParameter.", kind, field),
+                     .given = text(kind, "_prob: 1 ", kind, "_lower: 0.6 ", kind, "_upper: 1.4")});
     }
   }
   all.push_back(
@@ -549,9 +543,9 @@ void add_sources(Trials& all) {
   all.push_back({.field = "EmitConstraint.emit_type", .given = "emit_overlap: 0.9"});
   all.push_back({.field = "EmitConstraint.emit_overlap", .given = "emit_type: MIN_OVERLAP"});
   for (const char* type : {"Data", "AnnotatedData"}) {
-    all.push_back({.field = concat(type, " transform_param.force_color"),
+    all.push_back({.field = text(type, " transform_param.force_color"),
                    .set = "transform_param { force_color: true }",
-                   .base = concat(type, " of gray images")});
+                   .base = text(type, " of gray images")});
   }
   all.push_back({.field = "MemoryData transform_param.force_color",
                  .set = "transform_param { force_color: true }",
@@ -560,15 +554,15 @@ void add_sources(Trials& all) {
   all.push_back({.field = "WindowData transform_param.force_color",
                  .because = "windows are of three channels"});
   for (const char* type : {"Data", "AnnotatedData", "MemoryData"})
-    all.push_back({.field = concat(type, " transform_param.force_gray"), .error = "raw"});
+    all.push_back({.field = text(type, " transform_param.force_gray"), .error = "raw"});
   for (const char* type : {"ImageData", "DenseImageData"}) {
     const std::string settings =
         std::string_view(type) == "ImageData" ? "image_data_param" : "dense_image_data_param";
-    all.push_back({.field = concat(type, " transform_param.force_color"),
+    all.push_back({.field = text(type, " transform_param.force_color"),
                    .set = "transform_param { force_color: true }",
-                   .given = concat(settings, " { is_color: false }"),
+                   .given = text(settings, " { is_color: false }"),
                    .error = "is_color"});
-    all.push_back({.field = concat(type, " transform_param.force_gray"), .error = "is_color"});
+    all.push_back({.field = text(type, " transform_param.force_gray"), .error = "is_color"});
   }
   all.push_back({.field = "MemoryData transform_param.crop_size", .error = "behind the crop"});
 

@@ -37,7 +37,7 @@ void add_tensor(std::string& bytes, const Tensor& tensor) {
 
 void write(Tensor& tensor, const std::function<double(int64_t)>& value) {
   dispatch_float(tensor.dtype(), [&]<class T>(T) {
-    T* const to = tensor.host_overwrite<T>();
+    T* const to = tensor.overwrite<T>();
     for (int64_t i = 0; i < tensor.count(); ++i) to[i] = static_cast<T>(value(i));
   });
 }
@@ -46,7 +46,7 @@ void fill(Net& net, const std::vector<Input>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Input& input = inputs[i];
     Random random(1701, i);
-    write(net.input(concat("b", i)), [&](int64_t k) {
+    write(net.input(text("b", i)), [&](int64_t k) {
       if (!input.values.empty()) return input.values[static_cast<size_t>(k)];
       return input.classes > 0
                  ? static_cast<double>(random.below(static_cast<uint64_t>(input.classes)))
@@ -62,7 +62,7 @@ void run_phase(const LayerParameter& layer, const SettingsBase& base, Phase phas
   NetParameter param;
   for (size_t i = 0; i < base.bottoms.size(); ++i) {
     LayerParameter& input = *param.add_layer();
-    input.set_name(concat("b", i));
+    input.set_name(text("b", i));
     input.set_type("Input");
     input.add_top(input.name());
     BlobShape& shape = *input.mutable_input_param()->add_shape();
@@ -89,7 +89,7 @@ void run_phase(const LayerParameter& layer, const SettingsBase& base, Phase phas
     net.clear_gradients();
     net.backward();
     for (size_t i = 0; i < base.bottoms.size(); ++i) {
-      const Blob& bottom = net.blob(concat("b", i));
+      const Blob& bottom = net.blob(text("b", i));
       if (net.has_diff(bottom)) add_tensor(values, bottom.diff);
     }
   }
@@ -120,8 +120,8 @@ LayerParameter layer_of(const SettingsBase& base) {
     throw Error("no text of a layer: ", base.settings);
   layer.set_name("op");
   layer.set_type(base.type.empty() ? base.name : base.type);
-  for (size_t i = 0; i < base.bottoms.size(); ++i) layer.add_bottom(concat("b", i));
-  for (int i = 0; i < base.tops; ++i) layer.add_top(concat("t", i));
+  for (size_t i = 0; i < base.bottoms.size(); ++i) layer.add_bottom(text("b", i));
+  for (int i = 0; i < base.tops; ++i) layer.add_top(text("t", i));
   return layer;
 }
 
@@ -177,7 +177,7 @@ bool says_without_effect(const std::string& type, const FieldDescriptor& field,
   const auto page = pages().find(letters(type));
   if (page == pages().end()) return false;
   std::istringstream lines(page->second);
-  const std::string word = concat(field.name(), "`");
+  const std::string word = text(field.name(), "`");
   for (std::string line; std::getline(lines, line);) {
     const bool says = std::ranges::any_of(
         std::array{"no effect", "without effect", "changes no result"},

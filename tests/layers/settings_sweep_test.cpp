@@ -42,7 +42,7 @@ std::vector<std::string> failures_of(const std::function<Seen(const FocalLossPar
 
 /// A layer that reads alpha and gamma, refuses LINEAR and warns of an activation.
 Seen run_some(const FocalLossParameter& settings) {
-  Seen seen{.values = concat(settings.alpha(), ' ', settings.gamma())};
+  Seen seen{.values = text(settings.alpha(), ' ', settings.gamma())};
   if (settings.type() != FocalLossParameter::ORIGIN) seen.error = "type LINEAR is not there";
   if (settings.activation() != FocalLossParameter::SOFTMAX)
     seen.warnings.insert("activation has no effect");
@@ -66,7 +66,7 @@ TEST(SettingsSweep, SetsWhatTheTableSays) {
   // beta is read beside gamma 5 only, and the background where it is 7.
   const auto run = [](const FocalLossParameter& settings) {
     Seen seen = run_some(settings);
-    if (settings.gamma() == 5) seen.values += concat(" beta ", settings.beta());
+    if (settings.gamma() == 5) seen.values += text(" beta ", settings.beta());
     if (settings.background_label_id() == 7) seen.error = "background_label_id 7 is no class";
     return seen;
   };

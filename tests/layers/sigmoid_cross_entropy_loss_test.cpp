@@ -9,8 +9,8 @@ namespace crema::test {
 namespace {
 
 std::string loss(const std::string& settings = "") {
-  return concat("layer { type: 'SigmoidCrossEntropyLoss' bottom: 'score' bottom: 'target' ",
-                settings, " }");
+  return text("layer { type: 'SigmoidCrossEntropyLoss' bottom: 'score' bottom: 'target' ", settings,
+              " }");
 }
 
 double loss_of(const LayerCase& c, DType dtype = DType::f32) {
@@ -50,7 +50,7 @@ TEST(SigmoidCrossEntropyLoss, LargeScores) {
 
 TEST(SigmoidCrossEntropyLoss, Normalization) {
   const auto with = [](const std::string& settings) {
-    return loss_of({.layer = loss(concat("loss_param { ", settings, " }")),
+    return loss_of({.layer = loss(text("loss_param { ", settings, " }")),
                     .bottoms = {given({2, 3}, {0, 0, 0, 0, 0, 0}),
                                 given({2, 3}, {1, 0, -1, -1, 1, 0.5})}}) /
            std::log(2);

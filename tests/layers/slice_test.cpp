@@ -13,7 +13,7 @@ using testing::IsSupersetOf;
 using testing::Not;
 
 LayerCase slice(const Input& bottom, int tops, const std::string& settings = "") {
-  return {.layer = concat("layer { type: 'Slice' slice_param { ", settings, " } }"),
+  return {.layer = text("layer { type: 'Slice' slice_param { ", settings, " } }"),
           .bottoms = {bottom},
           .tops = tops};
 }
@@ -49,13 +49,13 @@ TEST(Slice, NegativeAxisAndOldName) {
 
 TEST(Slice, OneTopIsAnAlias) {
   LayerRun run(slice(uniform({2, 3}), 1));
-  EXPECT_EQ(run.layer().in_place(), InPlace::alias);
+  EXPECT_EQ(run.kernel().in_place(), InPlace::alias);
 }
 
 TEST(Slice, TopsMayBePiecesOfTheBottom) {
-  EXPECT_EQ(LayerRun(slice(uniform({2, 4, 3}), 2)).layer().in_place(), InPlace::never);
-  EXPECT_EQ(LayerRun(slice(uniform({1, 4, 3}), 2)).layer().in_place(), InPlace::parts);
-  EXPECT_EQ(LayerRun(slice(uniform({2, 4, 3}), 2, "axis: 0")).layer().in_place(), InPlace::parts);
+  EXPECT_EQ(LayerRun(slice(uniform({2, 4, 3}), 2)).kernel().in_place(), InPlace::never);
+  EXPECT_EQ(LayerRun(slice(uniform({1, 4, 3}), 2)).kernel().in_place(), InPlace::parts);
+  EXPECT_EQ(LayerRun(slice(uniform({2, 4, 3}), 2, "axis: 0")).kernel().in_place(), InPlace::parts);
 }
 
 TEST(Slice, Gradients) {

@@ -10,7 +10,7 @@ namespace crema::test {
 namespace {
 
 std::string loss(const std::string& settings = "") {
-  return concat("layer { type: 'SoftmaxWithLoss' bottom: 'score' bottom: 'label' ", settings, " }");
+  return text("layer { type: 'SoftmaxWithLoss' bottom: 'score' bottom: 'label' ", settings, " }");
 }
 
 /// Two classes at equal odds: each position that counts loses log(2).
@@ -42,7 +42,7 @@ TEST(SoftmaxWithLoss, Normalization) {
   const std::vector<double> values = {0, 1, 1, 9};
   const double log2 = std::log(2);
   const auto with = [&](const std::string& settings) {
-    return loss_of(even_odds(concat("loss_param { ignore_label: 9 ", settings, " }"), values));
+    return loss_of(even_odds(text("loss_param { ignore_label: 9 ", settings, " }"), values));
   };
   EXPECT_NEAR(with(""), log2, 1e-12);
   EXPECT_NEAR(with("normalization: VALID"), log2, 1e-12);
@@ -58,7 +58,7 @@ TEST(SoftmaxWithLoss, Normalization) {
 
 TEST(SoftmaxWithLoss, FullCountsPositionsAndBatchSizeItems) {
   const auto with = [](const std::string& mode) {
-    return loss_of({.layer = loss(concat("loss_param { normalization: ", mode, " }")),
+    return loss_of({.layer = loss(text("loss_param { normalization: ", mode, " }")),
                     .bottoms = {given({2, 2, 1, 3}, std::vector<double>(12, 1.0)),
                                 given({2, 1, 3}, std::vector<double>(6, 0.0))}});
   };
@@ -285,7 +285,7 @@ TEST(SoftmaxWithLoss, GradientsWithClassWeights) {
         given + "normalization: FULL ignore_label: 1"}) {
     for (const Shape& shape : {Shape{5, 4}, Shape{2, 4, 3, 3}, Shape{1, 4, 37}}) {
       const Shape positions{shape.count() / 4};
-      const LayerCase c{.layer = loss(concat("loss_param { ", settings, " }")),
+      const LayerCase c{.layer = loss(text("loss_param { ", settings, " }")),
                         .bottoms = {uniform(shape, -3, 3), labels(positions, 4)}};
       check_gradients(c);
       check_engines(c);
@@ -307,7 +307,7 @@ TEST(SoftmaxWithLoss, ClassWeightsOfProbabilities) {
 
 TEST(SoftmaxWithLoss, ErrorsOfClassWeights) {
   const auto run = [](const std::string& settings) {
-    LayerRun{even_odds(concat("loss_param { weight_by_label_freqs: true ", settings, " }"), {0})};
+    LayerRun{even_odds(text("loss_param { weight_by_label_freqs: true ", settings, " }"), {0})};
   };
   expect_error([&] { run("class_weighting: 1"); }, {"1 numbers", "2 classes"});
   expect_error([&] { run("class_weighting: 1 class_weighting: -2"); }, {"class_weighting -2"});

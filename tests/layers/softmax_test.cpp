@@ -16,7 +16,7 @@ namespace crema::test {
 namespace {
 
 std::string softmax(const std::string& settings = "") {
-  return concat("layer { type: 'Softmax' softmax_param { ", settings, " } }");
+  return text("layer { type: 'Softmax' softmax_param { ", settings, " } }");
 }
 
 TEST(Softmax, Values) {
@@ -116,7 +116,7 @@ TEST(Softmax, LogarithmsOfSumsOfInfiniteScores) {
       // What is behind the start is alike, and in the last case nothing has a probability.
       for (const float rest : {-1.0F, -inf}) {
         for (size_t row = 0; row <= starts.size(); ++row) {
-          SCOPED_TRACE(concat(to_string(level), " ", classes, " ", rest, " ", row));
+          SCOPED_TRACE(text(to_string(level), " ", classes, " ", rest, " ", row));
           AxisSplit split;
           split.outer = 1;
           split.size = classes;

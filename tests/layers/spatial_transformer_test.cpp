@@ -15,7 +15,7 @@ namespace {
 using testing::Each;
 
 std::string layer(const std::string& settings) {
-  return concat("layer { type: 'SpatialTransformer' st_param { ", settings, " } }");
+  return text("layer { type: 'SpatialTransformer' st_param { ", settings, " } }");
 }
 // No point may be a pixel's, where the derivative jumps.
 const Input kMaps = given({2, 6}, {0.8137, 0.3119, 0.1093, -0.2071, 1.1213, -0.1531, 1.3067,
@@ -52,7 +52,7 @@ TEST(SpatialTransformer, ChannelsThatFillNoBlock) {
                         .bottoms = {uniform({samples, channels, 6, 7}), given({samples, 6}, maps)}};
       for (const SimdLevel level :
            {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
-        SCOPED_TRACE(concat(channels, " ", samples, " ", to_string(level)));
+        SCOPED_TRACE(text(channels, " ", samples, " ", to_string(level)));
         const SimdLimit limit(level);
         check_engines(c);
         if (samples == 1) check_gradients(c);
@@ -94,7 +94,7 @@ TEST(SpatialTransformer, PointsOutsideAreZeroOrAtTheBorder) {
     std::vector<double> maps;
     for (int64_t c = 0; c < channels; ++c) maps.insert(maps.end(), {1, 2, 4});
     LayerRun run(
-        {.layer = layer(concat("output_H: 1 output_W: 6 align_corners: true ", settings)),
+        {.layer = layer(text("output_H: 1 output_W: 6 align_corners: true ", settings)),
          // Column 1 + 2.5 x, for x = -1, -0.6, ... 1.
          .bottoms = {given({1, channels, 1, 3}, maps), given({1, 6}, {1, 0, 0, 0, 2.5, 0})}},
         {.dtype = dtype});
@@ -110,7 +110,7 @@ TEST(SpatialTransformer, PointsOutsideAreZeroOrAtTheBorder) {
   for (const int64_t channels : {1, 3, 16}) {
     for (const SimdLevel level :
          {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
-      SCOPED_TRACE(concat(channels, " ", to_string(level)));
+      SCOPED_TRACE(text(channels, " ", to_string(level)));
       const SimdLimit limit(level);
       // Columns -1.5, -0.5, 0.5, 1.5, 2.5, 3.5.
       expect_close(run_with("", channels, DType::f64),
@@ -165,7 +165,7 @@ TEST(SpatialTransformer, SlopesAtPixelsAreThoseFromTheRight) {
     };
     for (const SimdLevel level :
          {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
-      SCOPED_TRACE(concat(channels, " ", to_string(level)));
+      SCOPED_TRACE(text(channels, " ", to_string(level)));
       const SimdLimit limit(level);
       EXPECT_THAT(gradient("output_H: 2 output_W: 2 align_corners: true"),
                   testing::ElementsAre(-312.5, -12.5, -212.5, -125, -155, -145));

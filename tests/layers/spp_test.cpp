@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
 LayerCase spp(const std::string& settings, const Shape& shape = {2, 3, 9, 9}) {
-  return {.layer = concat("layer { type: 'SPP' spp_param { ", settings, " } }"),
+  return {.layer = text("layer { type: 'SPP' spp_param { ", settings, " } }"),
           .bottoms = {uniform(shape)}};
 }
 
@@ -68,9 +68,9 @@ TEST(SPP, Shapes) {
 
 TEST(SPP, Gradients) {
   for (const char* method : {"MAX", "AVE"}) {
-    check_gradients(spp(concat("pyramid_height: 3 pool: ", method)));
-    check_gradients(spp(concat("pyramid_height: 2 pool: ", method), {1, 2, 5, 8}));
-    check_gradients(spp(concat("pyramid_height: 1 pool: ", method), {2, 2, 3, 4}));
+    check_gradients(spp(text("pyramid_height: 3 pool: ", method)));
+    check_gradients(spp(text("pyramid_height: 2 pool: ", method), {1, 2, 5, 8}));
+    check_gradients(spp(text("pyramid_height: 1 pool: ", method), {2, 2, 3, 4}));
   }
   LayerCase stochastic = spp("pyramid_height: 2 pool: STOCHASTIC", {1, 2, 4, 6});
   stochastic.bottoms[0].low = 0.1;
@@ -81,11 +81,10 @@ TEST(SPP, Gradients) {
 
 void check_shapes() {
   for (const char* method : {"MAX", "AVE"}) {
-    EXPECT_THAT(check_engines(spp(concat("pyramid_height: 3 pool: ", method))), kBoth);
-    EXPECT_THAT(check_engines(spp(concat("pyramid_height: 4 pool: ", method), {1, 5, 40, 29})),
+    EXPECT_THAT(check_engines(spp(text("pyramid_height: 3 pool: ", method))), kBoth);
+    EXPECT_THAT(check_engines(spp(text("pyramid_height: 4 pool: ", method), {1, 5, 40, 29})),
                 kBoth);
-    EXPECT_THAT(check_engines(spp(concat("pyramid_height: 1 pool: ", method), {3, 2, 1, 6})),
-                kBoth);
+    EXPECT_THAT(check_engines(spp(text("pyramid_height: 1 pool: ", method), {3, 2, 1, 6})), kBoth);
   }
 }
 
@@ -118,8 +117,8 @@ TEST(SPP, DrawsAnewForEachOutput) {
 TEST(SPP, BackwardNeedsNoActivations) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run(spp("pyramid_height: 2"), {.engine = engine});
-    EXPECT_FALSE(run.layer().backward_reads().bottom_data);
-    EXPECT_FALSE(run.layer().backward_reads().top_data);
+    EXPECT_FALSE(run.kernel().backward_reads().bottom_data);
+    EXPECT_FALSE(run.kernel().backward_reads().top_data);
   }
 }
 

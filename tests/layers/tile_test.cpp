@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 
 LayerCase tile(const std::string& settings, const Shape& shape) {
-  return {.layer = concat("layer { type: 'Tile' tile_param { ", settings, " } }"),
+  return {.layer = text("layer { type: 'Tile' tile_param { ", settings, " } }"),
           .bottoms = {uniform(shape)}};
 }
 
@@ -46,8 +46,8 @@ TEST(Tile, GradientsAndEngines) {
 }
 
 TEST(Tile, OneTileIsAnAlias) {
-  EXPECT_EQ(LayerRun(tile("tiles: 1", {2, 3})).layer().in_place(), InPlace::alias);
-  EXPECT_EQ(LayerRun(tile("tiles: 2", {2, 3})).layer().in_place(), InPlace::never);
+  EXPECT_EQ(LayerRun(tile("tiles: 1", {2, 3})).kernel().in_place(), InPlace::alias);
+  EXPECT_EQ(LayerRun(tile("tiles: 2", {2, 3})).kernel().in_place(), InPlace::never);
 }
 
 TEST(Tile, EmptyBatchesAndNewShapes) {

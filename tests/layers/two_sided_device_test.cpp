@@ -9,8 +9,8 @@
 
 #include "core/fake_device.hpp"
 #include "crema/net.hpp"
-#include "kit/blocks.hpp"
-#include "kit/two_sided.hpp"
+#include "layer_support/blocks.hpp"
+#include "layer_support/two_sided.hpp"
 #include "support/layer_test.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
@@ -31,9 +31,9 @@ void expect_device_error(const LayerCase& c, int bottom, size_t at, double value
   for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
   Tensor& changed =
       bottom < 0 ? run.layer().params()[0]->data : bottoms[static_cast<size_t>(bottom)]->data;
-  changed.host_mut<float>()[at] = static_cast<float>(value);
+  changed.change<float>()[at] = static_cast<float>(value);
   auto& layer = dynamic_cast<TwoSidedLayer&>(run.layer());
-  expect_error([&] { layer.run_forward(Side(device), bottoms, tops); }, parts);
+  expect_error([&] { layer.run_forward(ComputeDevice(device), bottoms, tops); }, parts);
   for (Blob* blob : bottoms) blob->data = Tensor();
   for (Blob* blob : tops) blob->data = Tensor();
 }
@@ -52,11 +52,11 @@ TEST(TwoSidedDevice, LaterBatchesTakeNoMemoryOfADevice) {
     for (int i = 0; i < run.num_bottoms(); ++i) bottoms.push_back(&run.bottom_blob(i));
     for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
     auto& layer = dynamic_cast<TwoSidedLayer&>(run.layer());
-    layer.run_forward(Side(device), bottoms, tops);
+    layer.run_forward(ComputeDevice(device), bottoms, tops);
     const int before = device.allocations;
     Tensor& changed = bottoms[static_cast<size_t>(bottom)]->data;
-    std::ranges::copy(later, changed.host_overwrite<float>());
-    layer.run_forward(Side(device), bottoms, tops);
+    std::ranges::copy(later, changed.overwrite<float>());
+    layer.run_forward(ComputeDevice(device), bottoms, tops);
     const int found = device.allocations - before;
     for (Blob* blob : bottoms) blob->data = Tensor();
     for (Blob* blob : tops) blob->data = Tensor();
@@ -91,7 +91,7 @@ TEST(TwoSidedDevice, LanesOfABlockAgree) {
   for (const int64_t place : {0, 1, 5}) {  // of a value that is NaN
     std::array<double, TeamLanes::kMost> results{}, sums{};
     int64_t count = 0;
-    for_each_block(Side(device), 1, TeamLanes::kMost, 1, [&](int64_t, const auto& lanes) {
+    for_each_block(ComputeDevice(device), 1, TeamLanes::kMost, 1, [&](int64_t, const auto& lanes) {
       const auto own = static_cast<double>(lanes.first);
       const auto at = static_cast<size_t>(lanes.first);
       results[at] = lanes.max(lanes.first == place ? std::nan("") : own);
@@ -106,8 +106,10 @@ TEST(TwoSidedDevice, LanesOfABlockAgree) {
     }
   }
   expect_error(
-      [&] { for_each_block(Side(device), 1, 1, kMostShared + 1, [](int64_t, const auto&) {}); },
-      {concat(kMostShared), concat(kMostShared + 1)});
+      [&] {
+        for_each_block(ComputeDevice(device), 1, 1, kMostShared + 1, [](int64_t, const auto&) {});
+      },
+      {text(kMostShared), text(kMostShared + 1)});
 }
 
 TEST(TwoSidedDevice, DevicesFindWhatIsNoNumber) {

@@ -1,5 +1,5 @@
 // Rooms whose passes are one text for the host and a device.
-#include "kit/two_sided.hpp"
+#include "layer_support/two_sided.hpp"
 
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -39,7 +39,7 @@ void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType
     // Layers may keep gradients of forward: those of the host are of a run of its own.
     LayerRun host(c, {.dtype = dtype, .option = option, .trains = trains});
     host.forward();
-    const Side side(device);
+    const ComputeDevice side(device);
     std::vector<Blob*> bottoms, tops;
     std::vector<bool> propagate;
     for (int i = 0; i < run.num_bottoms(); ++i) {
@@ -61,7 +61,7 @@ void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType
     layer.run_forward(side, bottoms, tops_there);
     EXPECT_EQ(device.downloads, to_host);
     for (int i = 0; i < run.num_tops(); ++i) {
-      expect_close(values_of(results[i].data), host.top(i), tolerance, concat("top ", i));
+      expect_close(values_of(results[i].data), host.top(i), tolerance, text("top ", i));
     }
     if (!trains || (!any_of(propagate) && run.num_params() == 0)) continue;
     host.backward();
@@ -77,12 +77,12 @@ void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType
     for (size_t i = 0; i < bottoms.size(); ++i) {
       if (!propagate[i]) continue;
       expect_close(values_of(bottoms[i]->diff), host.bottom_diff(static_cast<int>(i)), tolerance,
-                   concat("bottom ", i));
+                   text("bottom ", i));
     }
     for (int i = 0; i < run.num_params(); ++i) {
       std::vector<double> gradient = host.gradient(i);
       for (double& value : gradient) value *= 2;  // of both passes of `run`
-      expect_close(run.gradient(i), gradient, tolerance, concat("gradient ", i));
+      expect_close(run.gradient(i), gradient, tolerance, text("gradient ", i));
     }
     for (Blob* blob : bottoms) blob->data = blob->diff = Tensor();
     for (Blob* blob : tops) blob->data = blob->diff = Tensor();
@@ -97,7 +97,7 @@ TEST(TwoSided, RoomsThatMoveDataRunOnADeviceWithoutItsCode) {
                 .bottoms = {uniform({2, 16, 3, 4}), uniform({5})},
                 .tops = 0});
   for (const char* axis : {"0", "1", "2", "-1"}) {
-    check_device({.layer = concat(R"(layer { type: "Concat" concat_param { axis: )", axis, " } }"),
+    check_device({.layer = text(R"(layer { type: "Concat" concat_param { axis: )", axis, " } }"),
                   .bottoms = {uniform({2, 16, 3, 4}), uniform({2, 16, 3, 4})}});
   }
   check_device({.layer = "layer { type: 'Parameter' parameter_param { shape { dim: 5 } } }"});
@@ -111,7 +111,7 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     GTEST_SKIP() << "needs a build without CUDA, where these bodies run on the host: configure "
                     "with CREMA_CUDA=OFF";
   const auto of = [](const char* type, const char* settings = "") {
-    return concat("layer { type: '", type, "' ", settings, " }");
+    return text("layer { type: '", type, "' ", settings, " }");
   };
   const Input rows = uniform({5, 37}, -5, 5), images = uniform({2, 6, 7, 9}, -5, 5);
   const char* const settings = "loss_param { ignore_label: 2 label_smoothing: 0.1 } loss_weight: 3";
@@ -119,10 +119,10 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     const auto check = [&](const LayerCase& c) { check_device(c, {1e-6, 1e-5}, dtype); };
     for (const char* attention : {"num_heads: 2", "num_heads: 2 causal: true dropout_ratio: 0.3"}) {
       const Input q = uniform({2, 21, 8}), k = uniform({2, 19, 8}), v = uniform({2, 19, 6});
-      const std::string text = concat("attention_param { ", attention, " }");
-      check({.layer = of("Attention", text.c_str()), .bottoms = {q, k, v}});
-      check({.layer = of("Attention", text.c_str()), .bottoms = {q, k, v, labels({2, 19}, 2)}});
-      check({.layer = of("Attention", text.c_str()), .bottoms = {q, k, v, given({2}, {7, 0})}});
+      const std::string prototxt = text("attention_param { ", attention, " }");
+      check({.layer = of("Attention", prototxt.c_str()), .bottoms = {q, k, v}});
+      check({.layer = of("Attention", prototxt.c_str()), .bottoms = {q, k, v, labels({2, 19}, 2)}});
+      check({.layer = of("Attention", prototxt.c_str()), .bottoms = {q, k, v, given({2}, {7, 0})}});
     }
     check({.layer = of("SpatialTransformer", "st_param { output_H: 5 theta_1_3: 0.1 }"),
            .bottoms = {images, uniform({2, 5})}});
@@ -156,26 +156,26 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
              .bottoms = {uniform({2, 6, 7, 9}, 0, 1), labels({2, 6, 7, 9}, 2)}});
     }
     for (const char* type : {"SINGLE", "DOUBLE", "TRIPLE", "QUADRUPLE"}) {
-      const std::string text = concat("margin_inner_product_param { num_output: 4 type: ", type,
-                                      " base: 2 weight_filler { type: 'xavier' } }");
-      check({.layer = of("MarginInnerProduct", text.c_str()),
+      const std::string prototxt = text("margin_inner_product_param { num_output: 4 type: ", type,
+                                        " base: 2 weight_filler { type: 'xavier' } }");
+      check({.layer = of("MarginInnerProduct", prototxt.c_str()),
              .bottoms = {rows, labels({5}, 4)},
              .tops = 2});
     }
     for (const char* added : {"std: 0.3", "std: 0.3 distribution: UNIFORM relative_to: VALUE",
                               "std: 0.2 relative_to: RANGE"}) {
-      check({.layer = of("Noise", concat("noise_param { ", added, " }").c_str()),
-             .bottoms = {images}});
+      check(
+          {.layer = of("Noise", text("noise_param { ", added, " }").c_str()), .bottoms = {images}});
     }
     const std::string weights =
         "loss_param { weight_by_label_freqs: true class_weighting: 0.5 class_weighting: 3 "
         "class_weighting: 0 class_weighting: 2 class_weighting: 1 class_weighting: 7 ";
     for (const char* activation : {"", "activation: SIGMOID background_label_id: 3"}) {
-      const std::string focal = concat("focal_loss_param { ", activation, " } ");
+      const std::string focal = text("focal_loss_param { ", activation, " } ");
       const Input maps = labels({2, 7, 9}, 6);
       check({.layer = of("FocalLoss", focal.c_str()), .bottoms = {images, maps}, .tops = 2});
       for (const char* more : {"ignore_label: 1 }", "label_smoothing: 0.2 }"}) {
-        check({.layer = of("FocalLoss", concat(focal, weights, more).c_str()),
+        check({.layer = of("FocalLoss", text(focal, weights, more).c_str()),
                .bottoms = {images, maps}});
       }
     }
@@ -243,7 +243,7 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
         {"use_difficult_gt: false", 2}};
     for (const auto& [more, to_host] : minings) {
       const std::string layer =
-          of("MultiBoxLoss", concat("multibox_loss_param { num_classes: 3 ", more, " }").c_str());
+          of("MultiBoxLoss", text("multibox_loss_param { num_classes: 3 ", more, " }").c_str());
       const auto check_loss = [&, count = to_host](const std::vector<Input>& bottoms) {
         check_device({.layer = layer, .bottoms = bottoms}, {1e-6, 1e-5}, dtype, count, true, 2);
       };
@@ -265,9 +265,9 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     check({.layer = of("MultinomialLogisticLoss", ignoring),
            .bottoms = {uniform({5, 37}, 0, 1), classes}});
     for (const char* version : {"margin: 30", "margin: 300 legacy_version: true"}) {
-      check({.layer =
-                 of("ContrastiveLoss", concat("contrastive_loss_param { ", version, " }").c_str()),
-             .bottoms = {rows, uniform({5, 37}, -5, 5), labels({5}, 2)}});
+      check(
+          {.layer = of("ContrastiveLoss", text("contrastive_loss_param { ", version, " }").c_str()),
+           .bottoms = {rows, uniform({5, 37}, -5, 5), labels({5}, 2)}});
     }
     check({.layer = of("EuclideanLoss"), .bottoms = {uniform({9, 1000}), uniform({9, 1000})}});
 
@@ -286,7 +286,7 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
         {.layer = of("Eltwise", "eltwise_param { operation: MAX }"), .bottoms = {images, images}});
 
     const auto pool = [&](const char* windows) {
-      return of("Pooling", concat("pooling_param { ", windows, " }").c_str());
+      return of("Pooling", text("pooling_param { ", windows, " }").c_str());
     };
     check({.layer = pool("kernel_size: 3 stride: 2 pad: 1"), .bottoms = {images}, .tops = 2});
     check({.layer = pool("pool: AVE kernel_size: 3 stride: 2 pad: 1"), .bottoms = {images}});
@@ -315,7 +315,7 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     check(
         {.layer = of("Filter"), .bottoms = {images, uniform({2}), given({2}, {0, 1})}, .tops = 2});
     for (const char* operation : {"SUM", "ASUM", "SUMSQ", "MEAN"}) {
-      const std::string sums = concat("reduction_param { axis: 1 operation: ", operation, " }");
+      const std::string sums = text("reduction_param { axis: 1 operation: ", operation, " }");
       check({.layer = of("Reduction", sums.c_str()), .bottoms = {images}});
       check({.layer = of("Reduction", sums.c_str()), .bottoms = {uniform({2, 70001})}});
     }
@@ -325,18 +325,18 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     check({.layer = of("LRN", "lrn_param { norm_region: WITHIN_CHANNEL alpha: 2 }"),
            .bottoms = {images}});
     for (const char* more : {"", "transpose: true", "bias_term: false"}) {
-      const std::string inner = concat(
+      const std::string inner = text(
           "inner_product_param { num_output: 37 weight_filler { type: 'xavier' } ", more, " }");
       check({.layer = of("InnerProduct", inner.c_str()), .bottoms = {images}, .tail = {relu}});
     }
     for (const char* norm : {"", "across_channels: true", "normalize_variance: false"}) {
-      check({.layer = of("MVN", concat("mvn_param { ", norm, " }").c_str()), .bottoms = {images}});
+      check({.layer = of("MVN", text("mvn_param { ", norm, " }").c_str()), .bottoms = {images}});
     }
     for (const char* slopes : {"", "prelu_param { channel_shared: true }"}) {
       check({.layer = of("PReLU", slopes), .bottoms = {images}});
     }
     for (const char* bins : {"pyramid_height: 3", "pyramid_height: 2 pool: AVE"}) {
-      check({.layer = of("SPP", concat("spp_param { ", bins, " }").c_str()), .bottoms = {images}});
+      check({.layer = of("SPP", text("spp_param { ", bins, " }").c_str()), .bottoms = {images}});
     }
     check({.layer = of("SPP", "spp_param { pyramid_height: 2 pool: STOCHASTIC }"),
            .bottoms = {uniform({2, 6, 8, 4}, 1, 2)}});
@@ -351,8 +351,8 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     for (const char* type : {"LSTM", "RNN", "GRU"}) {
       const bool lstm = std::string_view(type) == "LSTM";
       const auto recurrent = [](const char* more) {
-        return concat("recurrent_param { num_output: 5 weight_filler { type: 'xavier' } ", more,
-                      " }");
+        return text("recurrent_param { num_output: 5 weight_filler { type: 'xavier' } ", more,
+                    " }");
       };
       check({.layer = of(type, recurrent("").c_str()),
              .bottoms = {sequences, cont, uniform({2, 3})}});
@@ -380,7 +380,7 @@ TEST(TwoSided, RecursionsAndLatticesOfDevicesAgreeWithTheHost) {
     GTEST_SKIP() << "needs a build without CUDA, where these bodies run on the host: configure "
                     "with CREMA_CUDA=OFF";
   const auto of = [](const char* type, const std::string& settings) {
-    return concat("layer { type: '", type, "' ", settings, " }");
+    return text("layer { type: '", type, "' ", settings, " }");
   };
   const Input scores = uniform({7, 3, 5}, -3, 3);
   const Input begins =
@@ -447,9 +447,9 @@ TEST(TwoSided, RecursionsAndLatticesOfDevicesAgreeWithTheHost) {
       for (const char* iterations : {"1", "3"}) {
         check_device(
             {.layer = of("MultiStageMeanfield",
-                         concat("multi_stage_meanfield_param { theta_alpha: 3 theta_beta: 40 ",
-                                "theta_gamma: 1.5 spatial_filter_weight: 3 ",
-                                "bilateral_filter_weight: 5 num_iterations: ", iterations, " }")),
+                         text("multi_stage_meanfield_param { theta_alpha: 3 theta_beta: 40 ",
+                              "theta_gamma: 1.5 spatial_filter_weight: 3 ",
+                              "bilateral_filter_weight: 5 num_iterations: ", iterations, " }")),
              .bottoms = {uniform({2, 3, 4, 5}, -2, 2), uniform({2, 3, 4, 5}, -2, 2),
                          labels({2, 3, 4, 5}, 200)}},
             close, dtype, 0, trains);
@@ -503,7 +503,7 @@ std::vector<std::vector<double>> results(const LayerCase& c, int threads) {
 TEST(TwoSided, ThreadsDoNotChangeTheReference) {
   const auto check = [](const std::string& layer, const std::vector<Input>& bottoms) {
     SCOPED_TRACE(layer);
-    const LayerCase c{.layer = concat("layer { ", layer, " }"), .bottoms = bottoms};
+    const LayerCase c{.layer = text("layer { ", layer, " }"), .bottoms = bottoms};
     const auto of_one = results(c, 1);
     EXPECT_EQ(results(c, 2), of_one);
     EXPECT_EQ(results(c, 5), of_one);
@@ -522,7 +522,7 @@ TEST(TwoSided, ThreadsDoNotChangeTheReference) {
         {scores, uniform({900, 37}, -3, 3), labels({900}, 2)});
   check("type: 'SigmoidCrossEntropyLoss'", {scores, labels({900, 37}, 2)});
   for (const char* axis : {"0", "1"}) {
-    check(concat("type: 'Tile' tile_param { tiles: 3 axis: ", axis, " }"), {scores});
+    check(text("type: 'Tile' tile_param { tiles: 3 axis: ", axis, " }"), {scores});
   }
   check("type: 'Tile' tile_param { tiles: 7 axis: -1 }", {uniform({9000, 1})});
   check("type: 'BatchReindex'", {scores, labels({700}, 900)});

@@ -26,14 +26,14 @@ TEST(Convolution3D, IsAConvolution) {
   const std::string fillers =
       "weight_filler { type: 'gaussian' std: 1 } bias_filler { type: 'constant' value: 2 }";
   const LayerCase fork{
-      .layer = concat("layer { type: 'Convolution3D' convolution3d_param { num_output: 6 ",
-                      "kernel_size: 3 kernel_depth: 2 stride: 2 temporal_stride: 1 pad: 1 ",
-                      "temporal_pad: 0 filter_group: 2 ", fillers, " } }"),
+      .layer = text("layer { type: 'Convolution3D' convolution3d_param { num_output: 6 ",
+                    "kernel_size: 3 kernel_depth: 2 stride: 2 temporal_stride: 1 pad: 1 ",
+                    "temporal_pad: 0 filter_group: 2 ", fillers, " } }"),
       .bottoms = {uniform(kVolume)}};
   const LayerCase own{
-      .layer = concat("layer { type: 'Convolution' convolution_param { num_output: 6 ",
-                      "kernel_size: 2 kernel_size: 3 kernel_size: 3 stride: 1 stride: 2 stride: 2 ",
-                      "pad: 0 pad: 1 pad: 1 group: 2 ", fillers, " } }"),
+      .layer = text("layer { type: 'Convolution' convolution_param { num_output: 6 ",
+                    "kernel_size: 2 kernel_size: 3 kernel_size: 3 stride: 1 stride: 2 stride: 2 ",
+                    "pad: 0 pad: 1 pad: 1 group: 2 ", fillers, " } }"),
       .bottoms = {uniform(kVolume)}};
   expect_same(fork, own);
   check_gradients(fork);
@@ -48,13 +48,13 @@ TEST(Convolution3D, IsAConvolution) {
 TEST(Pooling3D, IsAPooling) {
   for (const char* method : {"MAX", "AVE"}) {
     const LayerCase fork{
-        .layer = concat("layer { type: 'Pooling3D' pooling3d_param { pool: ", method,
-                        " kernel_size: 3 kernel_depth: 2 stride: 2 temporal_stride: 1 pad: 1 } }"),
+        .layer = text("layer { type: 'Pooling3D' pooling3d_param { pool: ", method,
+                      " kernel_size: 3 kernel_depth: 2 stride: 2 temporal_stride: 1 pad: 1 } }"),
         .bottoms = {uniform(kVolume)}};
-    expect_same(fork, {.layer = concat("layer { type: 'Pooling' pooling_param { pool: ", method,
-                                       " kernel_size_3d: 2 kernel_size_3d: 3 kernel_size_3d: 3 "
-                                       "stride_3d: 1 stride_3d: 2 stride_3d: 2 "
-                                       "pad_3d: 0 pad_3d: 1 pad_3d: 1 } }"),
+    expect_same(fork, {.layer = text("layer { type: 'Pooling' pooling_param { pool: ", method,
+                                     " kernel_size_3d: 2 kernel_size_3d: 3 kernel_size_3d: 3 "
+                                     "stride_3d: 1 stride_3d: 2 stride_3d: 2 "
+                                     "pad_3d: 0 pad_3d: 1 pad_3d: 1 } }"),
                        .bottoms = fork.bottoms});
     check_gradients(fork);
     check_engines(fork);
@@ -66,8 +66,8 @@ TEST(Convolution3D, Errors) {
                           std::initializer_list<std::string_view> parts) {
     expect_error(
         [&] {
-          LayerRun({.layer = concat("layer { type: 'Convolution3D' convolution3d_param { ",
-                                    settings, " } }"),
+          LayerRun({.layer = text("layer { type: 'Convolution3D' convolution3d_param { ", settings,
+                                  " } }"),
                     .bottoms = {uniform(shape)}});
         },
         parts);
@@ -82,9 +82,8 @@ TEST(Pooling3D, Errors) {
                           std::initializer_list<std::string_view> parts) {
     expect_error(
         [&] {
-          LayerRun(
-              {.layer = concat("layer { type: 'Pooling3D' pooling3d_param { ", settings, " } }"),
-               .bottoms = {uniform(shape)}});
+          LayerRun({.layer = text("layer { type: 'Pooling3D' pooling3d_param { ", settings, " } }"),
+                    .bottoms = {uniform(shape)}});
         },
         parts);
   };

@@ -96,12 +96,12 @@ class WindowData : public testing::Test {
            "0 0 0 2 1 3\n"
            "# 1\nb.ppm\n3 2 2\n1\n3 0.4 0 0 1 1\n";
   }
-  LayerCase layer(const std::string& text, const std::string& settings,
+  LayerCase layer(const std::string& prototxt, const std::string& settings,
                   const std::string& transform = "crop_size: 2") {
-    return {.layer = concat(
-                "layer { type: 'WindowData' top: 'data' top: 'label' transform_param { ", transform,
-                " } window_data_param { source: '", folder_.write("windows.txt", text),
-                "' root_folder: '", folder_.path().string(), "/' ", settings, " } }")};
+    return {.layer = text("layer { type: 'WindowData' top: 'data' top: 'label' transform_param { ",
+                          transform, " } window_data_param { source: '",
+                          folder_.write("windows.txt", prototxt), "' root_folder: '",
+                          folder_.path().string(), "/' ", settings, " } }")};
   }
   void fails(const LayerCase& wrong, std::initializer_list<std::string_view> words) {
     expect_error([&] { LayerRun{wrong}; }, words);
@@ -161,7 +161,7 @@ TEST_F(WindowData, MirrorsEveryOtherWindowAndItsPadding) {
 TEST_F(WindowData, TheMeanImageLiesAroundTheSample) {
   BlobProto mean;
   Tensor values({3, 4, 4});
-  float* const value = values.host_overwrite<float>();
+  float* const value = values.overwrite<float>();
   for (int i = 0; i < 48; ++i) value[i] = static_cast<float>(i);
   save_values(values, mean);
   const std::string file = folder_ / "mean.binaryproto";
@@ -235,9 +235,9 @@ TEST_F(WindowData, SettingsThatCannotWorkAreErrors) {
   fails({.layer = "layer { type: 'WindowData' transform_param { crop_size: 2 } window_data_param {"
                   " batch_size: 1 source: 'none.txt' } }"},
         {"cannot open the window file 'none.txt'"});
-  fails({.layer = concat("layer { type: 'WindowData' transform_param { crop_size: 2 } "
-                         "window_data_param { batch_size: 1 source: '",
-                         folder_.path().string(), "' } }")},
+  fails({.layer = text("layer { type: 'WindowData' transform_param { crop_size: 2 } "
+                       "window_data_param { batch_size: 1 source: '",
+                       folder_.path().string(), "' } }")},
         {"cannot read the window file"});
   fails(layer(windows(), ""), {"no batch_size"});
   fails(layer(windows(), "batch_size: 1", ""), {"no crop_size"});
@@ -261,7 +261,7 @@ TEST_F(WindowData, AugmentationIsAnError) {
         "img_rand_resize_lower: 2", "img_rand_resize_upper: 2"}) {
     const std::string name = field.substr(0, field.find_first_of(" :"));
     fails(layer(windows(), "batch_size: 1", "crop_size: 2 " + field),
-          {concat("transform_param { ", name, " }"), "not implemented"});
+          {text("transform_param { ", name, " }"), "not implemented"});
   }
 }
 

@@ -61,7 +61,7 @@ class Hdf5File : public testing::Test {
   static Tensor tensor(const Shape& shape, const std::vector<double>& values,
                        DType dtype = DType::f32) {
     Tensor made(shape, DType::f64);
-    std::copy(values.begin(), values.end(), made.host_overwrite<double>());
+    std::copy(values.begin(), values.end(), made.overwrite<double>());
     return made.to(dtype, Format::contiguous);
   }
   test::ScratchFolder folder_;
@@ -292,7 +292,7 @@ TEST_F(Hdf5File, SeveralThreadsMayFailAtOnce) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      Hdf5Writer writer(folder_ / concat("f", t, ".h5"));
+      Hdf5Writer writer(folder_ / text("f", t, ".h5"));
       writer.make_group("group");
       writer.put_texts("group/texts", {"a", "b"});
       writer.put_text("group/name", "taken");

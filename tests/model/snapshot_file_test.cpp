@@ -87,10 +87,10 @@ class SnapshotFile : public ::testing::TestWithParam<const char*> {
     for (size_t bit = 0; bit < whole.size() * 8; bit += bit < 2048 ? 3 : step) {
       std::string damaged = whole;
       damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
-      body(damaged, concat("bit ", bit, " of ", whole.size() * 8));
+      body(damaged, text("bit ", bit, " of ", whole.size() * 8));
     }
     for (size_t size = 0; size < whole.size(); size += 1 + whole.size() / 500) {
-      body(whole.substr(0, size), concat("the first ", size, " of ", whole.size(), " bytes"));
+      body(whole.substr(0, size), text("the first ", size, " of ", whole.size(), " bytes"));
     }
     body(whole + '\0', "a byte more");
     body(whole + whole, "twice");
@@ -125,7 +125,7 @@ TEST_P(SnapshotFile, KeepsWhereItComesFrom) {
     origin.set_program("crema 0.1.0");
     origin.set_solver("models/a/solver.prototxt");
     origin.set_net("net \xC3\xA9.prototxt");
-    for (int i = 0; i < classes; ++i) origin.add_class_name(concat("class of number ", i));
+    for (int i = 0; i < classes; ++i) origin.add_class_name(text("class of number ", i));
     SolverState state = some_state(), read_state;
     *state.mutable_origin() = origin;
     const std::string file = path("a.caffemodel");
@@ -357,7 +357,7 @@ TEST_F(SnapshotFileHdf5, ALayerInThePlaceOfAParameterIsRefused) {
       for (int i = 0; i < 2; ++i) add_blob(*net.mutable_layer(net.layer_size() - 1), {2}, 1);
     }
     expect_error([&] { write_weights(folder_.path("a.h5"), net); },
-                 {concat("layer '", inner, "'"), "of layer 'a' lies", "BINARYPROTO"});
+                 {text("layer '", inner, "'"), "of layer 'a' lies", "BINARYPROTO"});
     expect_error([&] { check_hdf5_layers({{inner, 0}, {"a", 2}}); }, {"of layer 'a' lies"});
   }
   EXPECT_NE(check_hdf5_layers({{"a/2", 1}, {"a", 2}}), "");
@@ -373,8 +373,8 @@ TEST_F(SnapshotFileHdf5, LinksAreNotFollowedWithoutEndNorToOtherFiles) {
     test::add_hdf5(file, "/data/ip/0", test::Hdf5Kind::f32, Shape{1}, {1});
   }
   for (int i = 0; i < 30; ++i) {
-    const std::string target = i == 0 ? "/data/ip" : concat("/g", i);
-    for (const char* name : {"/x", "/y"}) test::link_hdf5(many, concat("/g", i + 1, name), target);
+    const std::string target = i == 0 ? "/data/ip" : text("/g", i);
+    for (const char* name : {"/x", "/y"}) test::link_hdf5(many, text("/g", i + 1, name), target);
   }
   test::link_hdf5(many, "/data/top", "/g30");
   NetParameter net;
@@ -459,8 +459,8 @@ TEST_F(SnapshotFileHdf5, SizesBeyondTheMemoryAreErrors) {
   rows.fill(1);
   writer.put("iter", 1);
   for (int i = 0; i < 9; ++i) {
-    writer.append(concat("/data/a/", i), rows);
-    writer.append(concat("/history/", i), rows);
+    writer.append(text("/data/a/", i), rows);
+    writer.append(text("/history/", i), rows);
   }
   writer.finish();
   std::string bytes = content_of(folder_.path("a.h5"));

@@ -173,15 +173,15 @@ TEST(Advice, PublishedEnginesOfALayerAreHints) {
   };
   for (const char* engine : {"DEFAULT", "CAFFE", "CUDNN", "MKL2017", "MKLDNN", "MKLDNN:CPU,FPGA",
                              "MKL2017:CAFFE", "MKLDNN:DLA;CAFFE"}) {
-    EXPECT_THAT(of(concat("engine: '", engine, "'")),
+    EXPECT_THAT(of(text("engine: '", engine, "'")),
                 ElementsAre(::testing::HasSubstr(
                     "settings of the net that have no effect: engine (layer 'c')")))
         << engine;
   }
   EXPECT_THAT(of("engine: 'reference'"), ::testing::IsEmpty());
   for (const char* engine : {"refernce", "MKL", "CPU", "MKLDNN,nothing", ":", "mkl2017 "}) {
-    expect_error([&] { of(concat("engine: '", engine, "'")); },
-                 {concat("there is no engine '", engine, "' for Convolution")});
+    expect_error([&] { of(text("engine: '", engine, "'")); },
+                 {text("there is no engine '", engine, "' for Convolution")});
   }
   // Only Crema's own names force one.
   Context context({.engine = "reference"});
@@ -200,8 +200,8 @@ TEST(Advice, PublishedEnginesLeaveTheEngineOfTheContext) {
     for (const EngineEntry* entry : Registry::instance().engines(type, DeviceType::cpu)) {
       const auto engine_of = [&](const std::string& hint) {
         Context context({.engine = entry->name});
-        const Net net(net_param(concat(kData, "layer { name: 'l' type: '", type,
-                                       "' bottom: 'data' top: 'l' ", hint, settings, " }")),
+        const Net net(net_param(text(kData, "layer { name: 'l' type: '", type,
+                                     "' bottom: 'data' top: 'l' ", hint, settings, " }")),
                       context, {});
         return net.layers()[1]->engine_name();
       };

@@ -34,14 +34,14 @@ std::set<std::string> recomputed(const Net& net) {
 
 std::string convolution(const std::string& name, const std::string& bottom, int outputs,
                         const std::string& params = "") {
-  return concat("layer { name: '", name, "' type: 'Convolution' bottom: '", bottom, "' top: '",
-                name, "' ", params, " convolution_param { num_output: ", outputs,
-                " kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } }\n");
+  return text("layer { name: '", name, "' type: 'Convolution' bottom: '", bottom, "' top: '", name,
+              "' ", params, " convolution_param { num_output: ", outputs,
+              " kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } }\n");
 }
 
 std::string in_place(const std::string& type, const std::string& name) {
-  return concat("layer { name: '", name, "/", type, "' type: '", type, "' bottom: '", name,
-                "' top: '", name, "' }\n");
+  return text("layer { name: '", name, "/", type, "' type: '", type, "' bottom: '", name,
+              "' top: '", name, "' }\n");
 }
 
 const std::string kInputs =
@@ -50,26 +50,26 @@ const std::string kInputs =
     "layer { name: 'label' type: 'Input' top: 'label' input_param { shape { dim: 4 } } }\n";
 
 std::string loss(const std::string& bottom) {
-  return concat("layer { name: 'ip' type: 'InnerProduct' bottom: '", bottom,
-                "' top: 'ip' inner_product_param { num_output: 3 weight_filler { type: 'xavier' } "
-                "} }\n"
-                "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: "
-                "'loss' }\n");
+  return text("layer { name: 'ip' type: 'InnerProduct' bottom: '", bottom,
+              "' top: 'ip' inner_product_param { num_output: 3 weight_filler { type: 'xavier' } "
+              "} }\n"
+              "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: "
+              "'loss' }\n");
 }
 
 /// Blocks of a residual net.
 std::string chain(int blocks) {
-  std::string text = kInputs + convolution("b0", "x", 8);
+  std::string prototxt = kInputs + convolution("b0", "x", 8);
   for (int i = 1; i <= blocks; ++i) {
-    const std::string before = concat("b", i - 1), conv = concat("c", i), block = concat("b", i);
-    text += convolution(conv, before, 8) + in_place("BatchNorm", conv) + in_place("Scale", conv) +
-            in_place("ReLU", conv) + convolution(conv + "b", conv, 8) +
-            in_place("BatchNorm", conv + "b") +
-            concat("layer { name: '", block, "' type: 'Eltwise' bottom: '", before, "' bottom: '",
-                   conv, "b' top: '", block, "' }\n") +
-            in_place("ReLU", block);
+    const std::string before = text("b", i - 1), conv = text("c", i), block = text("b", i);
+    prototxt += convolution(conv, before, 8) + in_place("BatchNorm", conv) +
+                in_place("Scale", conv) + in_place("ReLU", conv) +
+                convolution(conv + "b", conv, 8) + in_place("BatchNorm", conv + "b") +
+                text("layer { name: '", block, "' type: 'Eltwise' bottom: '", before, "' bottom: '",
+                     conv, "b' top: '", block, "' }\n") +
+                in_place("ReLU", block);
   }
-  return text + loss(concat("b", blocks));
+  return prototxt + loss(text("b", blocks));
 }
 
 /// Blocks with Dropout, statistics, layers in place, Concat, Slice, and a convolution whose
@@ -78,48 +78,48 @@ std::string mixed(int blocks) {
   const std::string shared = "param { name: 'w' } param { name: 'b' }";
   const auto layer = [](const std::string& type, const std::string& name,
                         const std::vector<std::string>& bottoms, const std::string& more = "") {
-    std::string text = concat("layer { name: '", name, "' type: '", type, "' ");
-    for (const std::string& bottom : bottoms) text += concat("bottom: '", bottom, "' ");
-    return concat(text, more.empty() ? concat("top: '", name, "'") : more, " }\n");
+    std::string prototxt = text("layer { name: '", name, "' type: '", type, "' ");
+    for (const std::string& bottom : bottoms) prototxt += text("bottom: '", bottom, "' ");
+    return text(prototxt, more.empty() ? text("top: '", name, "'") : more, " }\n");
   };
-  std::string text = kInputs, last = "x";
+  std::string prototxt = kInputs, last = "x";
   for (int i = 1; i <= blocks; ++i) {
-    const auto name = [&](const std::string& each) { return concat(each, i); };
+    const auto name = [&](const std::string& each) { return text(each, i); };
     const std::string c1 = name("a"), c2 = name("b"), c3 = name("c"), c4 = name("d");
-    text += convolution(c1, last, 8) + in_place("BatchNorm", c1) + in_place("ReLU", c1) +
-            layer("Dropout", name("drop"), {c1}) + convolution(c2, name("drop"), 8, shared) +
-            layer("TanH", name("tanh"), {c2}) + convolution(c3, name("tanh"), 8, shared) +
-            in_place("BatchNorm", c3) + in_place("ReLU", c3) +
-            layer("Concat", name("cat"), {c1, c3, name("tanh")}) + convolution(c4, name("cat"), 8) +
-            in_place("Dropout", c4) +
-            layer("Slice", name("slice"), {c4},
-                  concat("top: '", name("s"), "' top: '", name("t"), "'")) +
-            layer("Eltwise", name("prod"), {name("s"), name("t")},
-                  concat("top: '", name("prod"), "' eltwise_param { operation: PROD }")) +
-            layer("Pooling", name("pool"), {name("prod")},
-                  concat("top: '", name("pool"), "' pooling_param { kernel_size: 3 pad: 1 }"));
+    prototxt +=
+        convolution(c1, last, 8) + in_place("BatchNorm", c1) + in_place("ReLU", c1) +
+        layer("Dropout", name("drop"), {c1}) + convolution(c2, name("drop"), 8, shared) +
+        layer("TanH", name("tanh"), {c2}) + convolution(c3, name("tanh"), 8, shared) +
+        in_place("BatchNorm", c3) + in_place("ReLU", c3) +
+        layer("Concat", name("cat"), {c1, c3, name("tanh")}) + convolution(c4, name("cat"), 8) +
+        in_place("Dropout", c4) +
+        layer("Slice", name("slice"), {c4}, text("top: '", name("s"), "' top: '", name("t"), "'")) +
+        layer("Eltwise", name("prod"), {name("s"), name("t")},
+              text("top: '", name("prod"), "' eltwise_param { operation: PROD }")) +
+        layer("Pooling", name("pool"), {name("prod")},
+              text("top: '", name("pool"), "' pooling_param { kernel_size: 3 pad: 1 }"));
     last = name("pool");
   }
-  return text + loss(last);
+  return prototxt + loss(last);
 }
 
 /// LSTM layers, whose states go on from batch to batch.
 std::string recurrent() {
-  std::string text =
+  std::string prototxt =
       "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 6 dim: 4 dim: 8 } } }\n"
       "layer { name: 'cont' type: 'Input' top: 'cont' input_param { shape { dim: 6 dim: 4 } } }\n"
       "layer { name: 'label' type: 'Input' top: 'label' input_param { shape { dim: 6 } } }\n";
   std::string bottom = "x";
   for (const std::string name : {"l1", "l2", "l3"}) {
-    text += concat("layer { name: '", name, "' type: 'LSTM' bottom: '", bottom,
-                   "' bottom: 'cont' top: '", name,
-                   "' recurrent_param { num_output: 32 weight_filler { type: 'uniform' min: -0.2 "
-                   "max: 0.2 } } }\n"
-                   "layer { name: 't",
-                   name, "' type: 'TanH' bottom: '", name, "' top: 't", name, "' }\n");
+    prototxt += text("layer { name: '", name, "' type: 'LSTM' bottom: '", bottom,
+                     "' bottom: 'cont' top: '", name,
+                     "' recurrent_param { num_output: 32 weight_filler { type: 'uniform' min: -0.2 "
+                     "max: 0.2 } } }\n"
+                     "layer { name: 't",
+                     name, "' type: 'TanH' bottom: '", name, "' top: 't", name, "' }\n");
     bottom = "t" + name;
   }
-  return text + loss(bottom);
+  return prototxt + loss(bottom);
 }
 
 /// Losses, gradients and parameters of three passes.

@@ -32,7 +32,7 @@ layer { name: "out" type: "DetectionOutput" bottom: "loc_flat" bottom: "conf_fla
 }
 
 std::string rows_of(int classes, int axis = 2) {
-  return concat(
+  return text(
       "layer { name: 'conf_rows' type: 'Reshape' bottom: 'conf_all' top: 'conf_rows' "
       "reshape_param { shape { dim: 0 dim: -1 dim: ",
       classes,
@@ -135,7 +135,7 @@ TEST(CheckDetections, LocationsAndConfidencesThatChangedPlaces) {
 TEST(CheckDetections, MoreClassesThanAreEvaluated) {
   const auto evaluated = [](int classes) {
     return detector(rows_of(4)) +
-           concat(
+           text(
                "layer { name: 'truth' type: 'Input' top: 'truth' input_param { shape { dim: 1 dim: "
                "1 dim: 1 dim: 8 } } }\nlayer { name: 'eval' type: 'DetectionEvaluate' bottom: "
                "'out' bottom: 'truth' top: 'eval' detection_evaluate_param { num_classes: ",

@@ -38,7 +38,7 @@ void fill_parameters(Net& net) {
       Random random(5, stream_id(layer->name()), i);
       const bool positive = (norm && (i == 1 || i == 2)) || (layer->type() == "BN" && i == 3);
       dispatch_float(values.dtype(), [&]<class T>(T) {
-        const auto writing = values.writing<T>();
+        const auto writing = values.changing<T>();
         for (int64_t k = 0; k < values.count(); ++k) {
           writing[k] = static_cast<T>(positive ? random.uniform(0.5, 2) : random.uniform(-1, 1));
         }
@@ -156,7 +156,7 @@ TEST_F(Folding, FollowsTheParameters) {
     for (size_t i = 0; i < count; ++i) {
       SCOPED_TRACE(layer + " " + std::to_string(i));
       for (Net* net : {&folded, &plain}) {
-        if (!layer.empty()) net->layer(layer).params()[i]->data.writing<float>()[0] += 0.25F;
+        if (!layer.empty()) net->layer(layer).params()[i]->data.changing<float>()[0] += 0.25F;
         net->forward();
       }
       const Values y = values_of(folded.output("s")), expected = values_of(plain.output("s"));
@@ -184,7 +184,7 @@ TEST_F(Folding, OfSharedParametersIsShared) {
   Net second = make(text, {.share_params_with = &first});
   EXPECT_EQ(folded_by(second), values);
   EXPECT_EQ(folded_by(first), values);
-  second.layer("bn").params()[0]->data.writing<float>()[1] += 1;
+  second.layer("bn").params()[0]->data.changing<float>()[1] += 1;
   const auto moved = folded_by(first);
   EXPECT_NE(moved, values);
   EXPECT_EQ(folded_by(second), moved);

@@ -41,10 +41,10 @@ class RandomNet {
       // The second input is like the first one, or has no values.
       if (i == 1 && draw_.one_in(2)) sizes[static_cast<size_t>(draw_.between(0, 3))] = 0;
       std::string dims;
-      for (const int64_t size : sizes) dims += concat(" dim: ", size);
-      text_ += concat("layer { name: 'x", i, "' type: 'Input' top: 'x", i,
-                      "' input_param { shape {", dims, " } } }\n");
-      values_.push_back({concat("x", i), sizes});
+      for (const int64_t size : sizes) dims += text(" dim: ", size);
+      text_ += text("layer { name: 'x", i, "' type: 'Input' top: 'x", i, "' input_param { shape {",
+                    dims, " } } }\n");
+      values_.push_back({text("x", i), sizes});
     }
     const int64_t layers = draw_.between(3, 14);
     for (int64_t i = 0; i < layers; ++i) add_layer();
@@ -63,7 +63,7 @@ class RandomNet {
     }
     return text;
   }
-  const std::string& text() const { return text_; }
+  const std::string& prototxt() const { return text_; }
   /// Whether gradients are those of the loss: all are passed on, none depends on a random mask or
   /// noise.
   bool has_true_gradients() const {
@@ -77,25 +77,25 @@ class RandomNet {
   void add(const std::string& type, const std::vector<size_t>& bottoms,
            const std::vector<Sizes>& tops, const std::string& settings = "", int params = 0,
            const std::string& name = "") {
-    std::string text = concat("layer { name: 'l", ++layers_, "' type: '", type, "'");
+    std::string prototxt = text("layer { name: 'l", ++layers_, "' type: '", type, "'");
     const bool says = draw_.one_in(8);
     for (const size_t bottom : bottoms) {
       values_[bottom].read = true;
-      text += concat(" bottom: '", values_[bottom].name, "'");
-      if (says) text += concat(" propagate_down: ", draw_.boolean());
+      prototxt += text(" bottom: '", values_[bottom].name, "'");
+      if (says) prototxt += text(" propagate_down: ", draw_.boolean());
     }
     for (size_t t = 0; t < tops.size(); ++t) {
-      const std::string top = name.empty() ? concat("v", layers_, "_", t) : name;
-      text += concat(" top: '", top, "'");
+      const std::string top = name.empty() ? text("v", layers_, "_", t) : name;
+      prototxt += text(" top: '", top, "'");
       if (name.empty()) values_.push_back({top, tops[t]});
     }
     const bool freezes = draw_.one_in(3);
-    if (name.empty() && draw_.one_in(6)) text += " recompute: true";
+    if (name.empty() && draw_.one_in(6)) prototxt += " recompute: true";
     for (int p = 0; p < params; ++p) {
-      text += concat(" param { lr_mult: ", freezes && !draw_.one_in(4) ? 0 : 1,
-                     noisy_ && draw_.one_in(2) ? " noise { std: 0.1 }" : "", " }");
+      prototxt += text(" param { lr_mult: ", freezes && !draw_.one_in(4) ? 0 : 1,
+                       noisy_ && draw_.one_in(2) ? " noise { std: 0.1 }" : "", " }");
     }
-    text_ += text + " " + settings + " }\n";
+    text_ += prototxt + " " + settings + " }\n";
   }
 
   size_t any() {
@@ -125,7 +125,7 @@ class RandomNet {
         break;
       case 5:
         if (sizes[axis] > 0) {  // an axis without classes is refused
-          add("Softmax", {v}, {sizes}, concat("softmax_param { axis: ", axis, " }"));
+          add("Softmax", {v}, {sizes}, text("softmax_param { axis: ", axis, " }"));
         }
         break;
       case 6:
@@ -140,7 +140,7 @@ class RandomNet {
           one[axis] = draw_.between(1, sizes[axis] - 1);
           other[axis] -= one[axis];
           add("Slice", {v}, {one, other},
-              concat("slice_param { axis: ", axis, " slice_point: ", one[axis], " }"));
+              text("slice_param { axis: ", axis, " slice_point: ", one[axis], " }"));
         } else {
           add("Flatten", {v}, {{sizes[0], values_[v].count(1)}});
         }
@@ -151,11 +151,11 @@ class RandomNet {
       case 10:
         if (rank == 4 && draw_.one_in(2)) {
           add("LRN", {v}, {sizes},
-              concat("lrn_param { local_size: 3 alpha: 0.5 norm_region: ",
-                     draw_.one_in(2) ? "ACROSS_CHANNELS" : "WITHIN_CHANNEL", " }"));
+              text("lrn_param { local_size: 3 alpha: 0.5 norm_region: ",
+                   draw_.one_in(2) ? "ACROSS_CHANNELS" : "WITHIN_CHANNEL", " }"));
         } else {
           add("BatchNorm", {v}, {sizes},
-              concat("batch_norm_param { eps: 0.1 use_global_stats: ", draw_.boolean(), " }"));
+              text("batch_norm_param { eps: 0.1 use_global_stats: ", draw_.boolean(), " }"));
         }
         break;
     }
@@ -168,9 +168,9 @@ class RandomNet {
     const bool bias = draw_.one_in(2);
     const Sizes top = {from[0], outputs, (from[2] - 1) / stride + 1, (from[3] - 1) / stride + 1};
     add("Convolution", {v}, {top},
-        concat("convolution_param { num_output: ", outputs, " kernel_size: ", kernel,
-               " stride: ", stride, " pad: ", kernel / 2, " bias_term: ", bias ? "true" : "false",
-               " weight_filler { type: 'msra' } bias_filler { type: 'uniform' } }"),
+        text("convolution_param { num_output: ", outputs, " kernel_size: ", kernel,
+             " stride: ", stride, " pad: ", kernel / 2, " bias_term: ", bias ? "true" : "false",
+             " weight_filler { type: 'msra' } bias_filler { type: 'uniform' } }"),
         bias ? 2 : 1);
   }
 
@@ -179,8 +179,8 @@ class RandomNet {
     const int64_t stride = draw_.one_of<int64_t>({1, 2});
     const Sizes top = {from[0], from[1], (from[2] - 1) / stride + 1, (from[3] - 1) / stride + 1};
     add("Pooling", {v}, {top},
-        concat("pooling_param { pool: ", draw_.one_in(2) ? "MAX" : "AVE",
-               " kernel_size: 3 pad: 1 round_mode: FLOOR stride: ", stride, " }"));
+        text("pooling_param { pool: ", draw_.one_in(2) ? "MAX" : "AVE",
+             " kernel_size: 3 pad: 1 round_mode: FLOOR stride: ", stride, " }"));
   }
 
   void add_pointwise(size_t v) {
@@ -196,8 +196,8 @@ class RandomNet {
     const auto covered = draw_.between(0, static_cast<int64_t>(sizes.size() - axis));
     const bool bias = draw_.one_in(2);
     add("Scale", {v}, {sizes},
-        concat("scale_param { axis: ", axis, " num_axes: ", covered, " bias_term: ",
-               bias ? "true" : "false", " filler { type: 'uniform' min: 0.5 max: 1.5 } }"),
+        text("scale_param { axis: ", axis, " num_axes: ", covered, " bias_term: ",
+             bias ? "true" : "false", " filler { type: 'uniform' min: 0.5 max: 1.5 } }"),
         bias ? 2 : 1);
   }
 
@@ -220,22 +220,22 @@ class RandomNet {
     }
     if (sums) {
       add("Eltwise", bottoms, {top},
-          concat("eltwise_param { operation: ", draw_.one_of({"SUM", "PROD", "MAX"}), " }"));
+          text("eltwise_param { operation: ", draw_.one_of({"SUM", "PROD", "MAX"}), " }"));
     } else if (top[axis] < 100) {
-      add("Concat", bottoms, {top}, concat("concat_param { axis: ", axis, " }"));
+      add("Concat", bottoms, {top}, text("concat_param { axis: ", axis, " }"));
     }
   }
 
   void add_inner_product(size_t v, int64_t outputs, const std::string& more = "") {
     add("InnerProduct", {v}, {{values_[v].sizes[0], outputs}},
-        concat(more, "inner_product_param { num_output: ", outputs,
-               " weight_filler { type: 'xavier' } bias_filler { type: 'uniform' } }"),
+        text(more, "inner_product_param { num_output: ", outputs,
+             " weight_filler { type: 'xavier' } bias_filler { type: 'uniform' } }"),
         2);
   }
 
   /// A loss on a value.
   void add_head(size_t v) {
-    const std::string weight = concat("loss_weight: ", draw_.between(1, 3), " ");
+    const std::string weight = text("loss_weight: ", draw_.between(1, 3), " ");
     if (values_[v].count(1) > 0) {
       add_inner_product(v, draw_.between(1, 3), weight);
     } else {
@@ -263,7 +263,7 @@ Results run(Net& net) {
   net.clear_gradients();
   net.backward();
   for (const auto& segment : net.params().segments()) {
-    const std::string name = concat(segment.layer, " parameter ", segment.index);
+    const std::string name = text(segment.layer, " parameter ", segment.index);
     results[name] = values_of(segment.parameter->gradient());
   }
   for (const std::string& name : net.inputs()) {
@@ -352,7 +352,7 @@ void check(const RandomNet& random, bool numerically) {
     Net learning(net_param(random.learning()), plain_context, kept);
     const Results all = run(learning);
     for (const auto& segment : plain.params().segments()) {
-      const std::string name = concat(segment.layer, " parameter ", segment.index);
+      const std::string name = text(segment.layer, " parameter ", segment.index);
       const std::vector<double>& values = expected.at(name);
       if (segment.parameter->needs_gradient) {
         EXPECT_EQ(values, all.at(name)) << name;
@@ -370,7 +370,7 @@ TEST(NetFuzz, PlannedNetsComputeWhatPlainOnesDo) {
   const uint64_t nets = number_from("CREMA_FUZZ_NETS", 300);
   for (uint64_t i = 0; i < nets; ++i) {
     const RandomNet random(seed, i);
-    SCOPED_TRACE(concat("CREMA_FUZZ_SEED=", seed, ", net ", i, ":\n", random.text()));
+    SCOPED_TRACE(text("CREMA_FUZZ_SEED=", seed, ", net ", i, ":\n", random.text()));
     try {
       check(random, i % 8 == 0);
     } catch (const Error& error) {

@@ -60,12 +60,12 @@ layer { name: "loss" type: "InnerProduct" bottom: "z" top: "loss" loss_weight: 1
             context, kDouble);
     fill_inputs(net, 0.1, 1);
     for (int64_t i = 0; i < 16; ++i) {
-      if (i % 8 < kinks) net.input("x").host_mut<double>()[i] = 0;
+      if (i % 8 < kinks) net.input("x").change<double>()[i] = 0;
     }
     net.on_gradient([&](size_t segment) {
       const auto& of = net.params().segments()[segment];
       if (of.layer == "scale" && of.index == 1)
-        of.parameter->gradient().host_mut<double>()[wrong_at] += wrong_by;
+        of.parameter->gradient().change<double>()[wrong_at] += wrong_by;
     });
     return failures_of_check(net);
   };
@@ -133,17 +133,18 @@ layer { name: "cat" type: "Concat" bottom: "sum" bottom: "x" top: "cat" })" +
 
 // More readers than are added in one go, some of them in place.
 TEST(Gradient, OfManyReadersAddUp) {
-  std::string text = kImages + R"(
+  std::string prototxt = kImages + R"(
 layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
         convolution_param { num_output: 2 kernel_size: 3 weight_filler { type: "xavier" } } })";
   std::string sum = "layer { name: 'sum' type: 'Eltwise' top: 'sum'";
   for (int i = 0; i < 11; ++i) {
     const std::string type = i % 3 == 0 ? "Sigmoid" : i % 3 == 1 ? "TanH" : "ReLU";
-    text += concat("layer { name: 'f", i, "' type: '", type, "' bottom: 'conv' top: 'f", i, "' }");
-    text += concat("layer { name: 'g", i, "' type: 'TanH' bottom: 'f", i, "' top: 'f", i, "' }");
-    sum += concat(" bottom: 'f", i, "'");
+    prototxt +=
+        text("layer { name: 'f", i, "' type: '", type, "' bottom: 'conv' top: 'f", i, "' }");
+    prototxt += text("layer { name: 'g", i, "' type: 'TanH' bottom: 'f", i, "' top: 'f", i, "' }");
+    sum += text(" bottom: 'f", i, "'");
   }
-  expect_right_gradients(text + sum + " }" + classifier("sum"));
+  expect_right_gradients(prototxt + sum + " }" + classifier("sum"));
 }
 
 TEST(Gradient, OneValueReadTwiceByOneLayer) {
@@ -416,11 +417,11 @@ layer { name: "up" type: "Upsample" bottom: "small" bottom: "mask" top: "up" }
 layer { name: "sum" type: "Reduction" bottom: "up" top: "sum" loss_weight: 1 })");
   // A map that gives its size alone, of FCN; nothing else trains it.
   for (const char* layer : {"type: 'Crop' crop_param { axis: 2 offset: 0 }", "type: 'Resize'"}) {
-    expect_accepted(maps + concat(R"(
+    expect_accepted(maps + text(R"(
 layer { name: "like" type: "Convolution" bottom: "image" top: "like"
         convolution_param { num_output: 2 kernel_size: 3 } }
 layer { name: "cut" )",
-                                  layer, R"( bottom: "conv" bottom: "like" top: "cut" }
+                                layer, R"( bottom: "conv" bottom: "like" top: "cut" }
 layer { name: "sum" type: "Reduction" bottom: "cut" top: "sum" loss_weight: 1 })"));
   }
   // Regions of Faster R-CNN: what proposes them has losses of its own.

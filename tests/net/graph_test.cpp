@@ -120,11 +120,11 @@ layer { name: "t" type: "Fourier" bottom: "c" top: "d" include { phase: TEST } }
     }
     return "";
   };
-  const std::string list = concat(
-      path, ":4:1: 2 layer types of the net are unknown:\n  ", path,
-      ":4:1: layer 'nn' (Wavelet): there is no layer type 'Wavelet'; if a plug-in brings it, "
-      "load that with --plugin=FILE or crema::load_plugin() (2 such layers)\n  ",
-      path, ":5:1: layer 'r' (Relu): there is no layer type 'Relu'; did you mean 'ReLU'?");
+  const std::string list =
+      text(path, ":4:1: 2 layer types of the net are unknown:\n  ", path,
+           ":4:1: layer 'nn' (Wavelet): there is no layer type 'Wavelet'; if a plug-in brings it, "
+           "load that with --plugin=FILE or crema::load_plugin() (2 such layers)\n  ",
+           path, ":5:1: layer 'r' (Relu): there is no layer type 'Relu'; did you mean 'ReLU'?");
   EXPECT_EQ(message({}), list);
   EXPECT_THAT(message({.phase = Phase::test}), ::testing::HasSubstr("3 layer types"));
   EXPECT_THAT(message({.phase = Phase::test}), ::testing::HasSubstr(path + ":7:1: layer 't'"));
@@ -368,10 +368,10 @@ layer { name: "s" type: "ReLU" bottom: "data" top: "s" concat_param { axis: 2 } 
                             "ReLU")));
   // Losses without labels, except for those that read it.
   const auto loss = [](const std::string& type) {
-    return warnings_of(kData + concat("layer { name: 'd' type: 'Power' bottom: 'data' top: 'd' } ",
-                                      "layer { name: 'l' type: '", type,
-                                      "' bottom: 'data' bottom: 'd' top: 'l' ",
-                                      "loss_param { normalization: NONE } }"));
+    return warnings_of(kData + text("layer { name: 'd' type: 'Power' bottom: 'data' top: 'd' } ",
+                                    "layer { name: 'l' type: '", type,
+                                    "' bottom: 'data' bottom: 'd' top: 'l' ",
+                                    "loss_param { normalization: NONE } }"));
   };
   for (const char* type : {"EuclideanLoss", "L1Loss", "SmoothL1Loss", "DiceLoss"})
     EXPECT_THAT(loss(type), ElementsAre(::testing::HasSubstr("loss_param (layer 'l')"))) << type;
@@ -385,8 +385,8 @@ layer { name: "l" type: "SmoothL1LossOHEM" bottom: "data" bottom: "data" top: "l
         [&] {
           Context context;
           Net(net_param(
-                  concat(kData, "layer { name: 'l' type: '", type,
-                         "' bottom: 'data' bottom: 'data' loss_param { label_smoothing: 0.3 } }")),
+                  text(kData, "layer { name: 'l' type: '", type,
+                       "' bottom: 'data' bottom: 'data' loss_param { label_smoothing: 0.3 } }")),
               context);
         },
         {"label_smoothing 0.3", type, "remove it"});

@@ -27,13 +27,13 @@ class FirstRows : public Layer {
     shape.set(0, rows);
     top[0]->reshape(shape);
     for (int64_t i = 0; i < std::min(shape.count(), bottom[0]->count()); ++i) {
-      top[0]->data.host_mut<float>()[i] = bottom[0]->data.host<float>()[i];
+      top[0]->data.change<float>()[i] = bottom[0]->data.read<float>()[i];
     }
   }
   void backward_cpu(Blobs top, const std::vector<bool>&, Blobs bottom) override {
     bottom[0]->diff.fill(0);
     for (int64_t i = 0; i < top[0]->count(); ++i) {
-      bottom[0]->diff.host_mut<float>()[i] = top[0]->diff.host<float>()[i];
+      bottom[0]->diff.change<float>()[i] = top[0]->diff.read<float>()[i];
     }
   }
   static inline TopShapes shapes_ = TopShapes::from_values;
@@ -63,7 +63,7 @@ TEST_F(LateShapes, ReadersFollow) {
   for (const double rows : {11, 2, 7, 11}) {
     SCOPED_TRACE(rows);
     fill_inputs(whole);
-    whole.input("x").host_mut<float>()[0] = static_cast<float>(rows);
+    whole.input("x").change<float>()[0] = static_cast<float>(rows);
     whole.forward();
     const Tensor z = whole.output("z");
     EXPECT_EQ(z.shape(), (Shape{static_cast<int64_t>(rows), 3}));
@@ -82,7 +82,7 @@ TEST_F(LateShapes, ReadersFollowInProgramsThatWereKept) {
     for (const int64_t rows : {int64_t{2}, bound}) {
       several.reshape_input("x", {bound, 4});
       fill_inputs(several);
-      several.input("x").host_mut<float>()[0] = static_cast<float>(rows);
+      several.input("x").change<float>()[0] = static_cast<float>(rows);
       several.forward();
       EXPECT_EQ(several.output("z").shape(), (Shape{rows, 3})) << bound;
     }
@@ -107,7 +107,7 @@ layer { name: "ip" type: "InnerProduct" bottom: "p" top: "y" loss_weight: 1
               context);
     for (const float rows : {2, 0, 3, 0}) {
       fill_inputs(found);
-      found.input("x").host_mut<float>()[0] = rows;
+      found.input("x").change<float>()[0] = rows;
       found.clear_gradients();
       found.forward();
       EXPECT_EQ(found.output("y").shape(), (Shape{static_cast<int64_t>(rows), 3}));
@@ -137,13 +137,13 @@ layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" })" +
            context);
   for (const int64_t rows : {2, 7, 11, 3}) {
     SCOPED_TRACE(rows);
-    Net direct(net_param(concat("force_backward: true layer { name: 'r' type: 'Input' top: 'r' "
-                                "input_param { shape { dim: ",
-                                rows, " dim: 4 } } }", readers)),
+    Net direct(net_param(text("force_backward: true layer { name: 'r' type: 'Input' top: 'r' "
+                              "input_param { shape { dim: ",
+                              rows, " dim: 4 } } }", readers)),
                context);
     fill_inputs(late);
-    late.input("x").host_mut<float>()[0] = static_cast<float>(rows);
-    std::copy_n(late.input("x").host<float>(), rows * 4, direct.input("r").host_mut<float>());
+    late.input("x").change<float>()[0] = static_cast<float>(rows);
+    std::copy_n(late.input("x").read<float>(), rows * 4, direct.input("r").change<float>());
     for (Net* each : {&late, &direct}) {
       each->clear_gradients();
       each->forward();
@@ -162,10 +162,10 @@ layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" })" +
 TEST_F(LateShapes, BeyondTheBoundAreErrors) {
   Context context;
   Net small(net(), context, {.phase = Phase::test});
-  small.input("x").host_mut<float>()[0] = 12;
+  small.input("x").change<float>()[0] = 12;
   expect_error([&] { small.forward(); },
                {"layer 'rows' (TestFirstRows)", "'r'", "12x4", "bound 11x4"});
-  small.input("x").host_mut<float>()[0] = 3;
+  small.input("x").change<float>()[0] = 3;
   small.forward();
   EXPECT_EQ(small.output("z").shape(), (Shape{3, 3}));
 }
@@ -175,7 +175,7 @@ TEST_F(LateShapes, OfALayerThatDoesNotSaySoAreErrors) {
   FirstRows::shapes_ = TopShapes::fixed;
   Context context;
   Net plain(net(), context, {.phase = Phase::test});
-  plain.input("x").host_mut<float>()[0] = 2;
+  plain.input("x").change<float>()[0] = 2;
   expect_error([&] { plain.forward(); },
                {"layer 'rows' (TestFirstRows)", "changed the shape", "11x4", "2x4"});
 }
@@ -184,13 +184,13 @@ TEST_F(LateShapes, OfALayerThatDoesNotSaySoAreErrors) {
 TEST_F(LateShapes, GradientsOfConcatAndOfRecomputedLayers) {
   const auto gradients = [](const std::string& recompute, bool keep_all) {
     Context context({.engine = "reference"});
-    Net rows(net_param(concat(R"(
+    Net rows(net_param(text(R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 16 } } }
 layer { name: "ones" type: "Input" top: "ones" input_param { shape { dim: 4 dim: 16 } } }
 layer { name: "scale" type: "Scale" bottom: "x" top: "v"
         scale_param { filler { type: "constant" value: 1 } } }
 layer { name: "rv" type: "TestFirstRows" bottom: "v" top: "rv" )",
-                              recompute, R"( }
+                            recompute, R"( }
 layer { name: "scale2" type: "Scale" bottom: "x" top: "w"
         scale_param { filler { type: "constant" value: 1 } } }
 layer { name: "rw" type: "TestFirstRows" bottom: "w" top: "rw" }
@@ -200,7 +200,7 @@ layer { name: "ip" type: "InnerProduct" bottom: "c" top: "y"
 layer { name: "s" type: "Sigmoid" bottom: "y" top: "s" loss_weight: 1 })")),
              context, {.fuse = false, .keep_all = keep_all});
     fill_inputs(rows);
-    rows.input("x").host_mut<float>()[0] = 2;
+    rows.input("x").change<float>()[0] = 2;
     rows.forward();
     EXPECT_EQ(rows.output("s").shape(), (Shape{4, 3}));
     rows.clear_gradients();
@@ -234,10 +234,10 @@ layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" }
 layer { name: "picky" type: "TestRefusesThree" bottom: "r" top: "y" })"),
             context, {.phase = Phase::test});
   for (int pass = 0; pass < 2; ++pass) {
-    picky.input("x").host_mut<float>()[0] = 3;
+    picky.input("x").change<float>()[0] = 3;
     expect_error([&] { picky.forward(); }, {"layer 'picky'", "no use for 3 rows"});
     expect_error([&] { picky.forward(); }, {"layer 'picky'", "no use for 3 rows"});
-    picky.input("x").host_mut<float>()[0] = 2;
+    picky.input("x").change<float>()[0] = 2;
     picky.forward();
     EXPECT_EQ(picky.output("y").shape(), (Shape{2, 16}));
   }

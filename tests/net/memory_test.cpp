@@ -105,7 +105,7 @@ TEST_F(TakenMemory, IsWhatTheNetsOfModelsPlanned) {
                            "densenet121", "squeezenet_v1.1", "vit_tiny"}) {
     SCOPED_TRACE(name);
     NetParameter param;
-    read_text_proto(concat(CREMA_SOURCE_DIR "/models/", name, "/train_val.prototxt"), param);
+    read_text_proto(text(CREMA_SOURCE_DIR "/models/", name, "/train_val.prototxt"), param);
     if (param.layer(0).type() == "Data") {
       // An Input layer gives what the databases of both phases would.
       param.mutable_layer()->DeleteSubrange(1, 1);
@@ -211,22 +211,22 @@ TEST(Memory, ABlobThatOthersOverwriteIsRefused) {
 
 // Branches cut by Slice and joined by Concat, with layers in place on the parts and on the whole.
 std::string branches(int64_t samples, int axis, int64_t channels) {
-  return concat(R"(
+  return text(R"(
 force_backward: true
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: )",
-                samples, " dim: ", channels, R"( dim: 4 dim: 4 } } }
+              samples, " dim: ", channels, R"( dim: 4 dim: 4 } } }
 layer { name: "first" type: "Convolution" bottom: "x" top: "first"
         convolution_param { num_output: 32 kernel_size: 1 weight_filler { type: "msra" } } }
 layer { name: "cut" type: "Slice" bottom: "first" top: "a" top: "b" slice_param { axis: )",
-                axis, R"( } }
+              axis, R"( } }
 layer { name: "on_a" type: "Sigmoid" bottom: "a" top: "a" }
 layer { name: "conv" type: "Convolution" bottom: "b" top: "c"
         convolution_param { num_output: )",
-                axis == 1 ? 16 : 32, R"( kernel_size: 1 weight_filler { type: "msra" } } }
+              axis == 1 ? 16 : 32, R"( kernel_size: 1 weight_filler { type: "msra" } } }
 layer { name: "on_c" type: "TanH" bottom: "c" top: "c" }
 layer { name: "joined" type: "Concat" bottom: "a" bottom: "c" bottom: "b" top: "joined"
         concat_param { axis: )",
-                axis, R"( } }
+              axis, R"( } }
 layer { name: "on_joined" type: "Sigmoid" bottom: "joined" top: "joined" }
 layer { name: "ip" type: "InnerProduct" bottom: "joined" top: "ip" loss_weight: 1
         inner_product_param { num_output: 3 weight_filler { type: "xavier" } } })");
@@ -235,7 +235,7 @@ layer { name: "ip" type: "InnerProduct" bottom: "joined" top: "ip" loss_weight: 
 TEST(Memory, PartsOfATensorAreViewsOfIt) {
   for (const auto& [samples, axis] : {std::pair{1, 1}, {4, 0}, {2, 1}}) {
     for (const DType dtype : {DType::f64, DType::f32}) {
-      SCOPED_TRACE(concat(samples, " samples, axis ", axis, ", ", to_string(dtype)));
+      SCOPED_TRACE(text(samples, " samples, axis ", axis, ", ", to_string(dtype)));
       Context context({.tune = false});
       const NetParameter param = net_param(branches(samples, axis, 8));
       Net planned(param, context, {.dtype = dtype, .fuse = false});
@@ -348,20 +348,22 @@ TEST(Memory, FiguresCountWhatIsKept) {
 // Parts of a gradient that many readers make are summed on the way: they must not all wait.
 TEST(Memory, DoesNotGrowWithReaders) {
   const auto activations = [](int readers) {
-    std::string text = R"(
+    std::string prototxt = R"(
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 40 dim: 40 } } }
 layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
 layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
         convolution_param { num_output: 8 kernel_size: 1 weight_filler { type: "xavier" } } })";
     std::string sum = "layer { name: 'sum' type: 'Eltwise' top: 'sum'";
     for (int i = 0; i < readers; ++i) {
-      text += concat("layer { name: 'ip", i, "' type: 'InnerProduct' bottom: 'conv' top: 'ip", i,
-                     "' inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }");
-      sum += concat(" bottom: 'ip", i, "'");
+      prototxt +=
+          text("layer { name: 'ip", i, "' type: 'InnerProduct' bottom: 'conv' top: 'ip", i,
+               "' inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }");
+      sum += text(" bottom: 'ip", i, "'");
     }
-    text += sum + " } layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'sum' bottom: 'label' }";
+    prototxt +=
+        sum + " } layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'sum' bottom: 'label' }";
     Context context({.tune = false});  // measured times would choose the formats
-    return Net(net_param(text), context, {.phase = Phase::train}).memory().activations;
+    return Net(net_param(prototxt), context, {.phase = Phase::train}).memory().activations;
   };
   EXPECT_LT(activations(30), activations(5) * 11 / 10);
 }
@@ -373,7 +375,7 @@ class ReverseLayer : public Layer {
   void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
   void forward_cpu(Blobs bottom, Blobs top) override {
     Tensor reversed = bottom[0]->data.to(DType::f32, Format::contiguous);
-    std::reverse(reversed.host_mut<float>(), reversed.host_mut<float>() + reversed.count());
+    std::reverse(reversed.change<float>(), reversed.change<float>() + reversed.count());
     top[0]->data.copy_from(reversed);
   }
 

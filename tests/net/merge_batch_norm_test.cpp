@@ -123,8 +123,8 @@ TEST(MergeBatchNorm, BothKindsOfBN) {
   for (const char* settings : {"", "bn_mode: INFERENCE"}) {
     const MergedNet merged =
         merge(kInput + convolution("conv", "x", "pad: 1") +
-              concat("layer { name: 'bn' type: 'BN' bottom: 'conv' top: 'bn' bn_param { ", settings,
-                     " } }"));
+              text("layer { name: 'bn' type: 'BN' bottom: 'conv' top: 'bn' bn_param { ", settings,
+                   " } }"));
     EXPECT_EQ(merged.merged(), 1) << settings;
     EXPECT_EQ(layers_of(merged.net), (std::vector<std::string>{"x", "conv"}));
   }

@@ -180,7 +180,7 @@ void fill_training_inputs(Net& net) {
   for (const std::string& name : net.inputs()) {
     Tensor& input = net.input(name);
     Random random(11, stream_id(name));
-    auto* values = input.host_overwrite<float>();
+    auto* values = input.overwrite<float>();
     for (int64_t i = 0; i < input.count(); ++i) {
       values[i] = kImages.contains(name) ? static_cast<float>(random.uniform(0, 1)) : 0;
       if (name == "sequences") values[i] = static_cast<float>(random.below(2));
@@ -200,10 +200,10 @@ void fill_zero_weights(Net& net) {
   for (Layer* layer : net.layers()) {
     if (layer->type() != "Convolution" && layer->type() != "InnerProduct") continue;
     const auto& parameter = layer->params()[0];
-    const auto* read = parameter->data.host<float>();
+    const auto* read = parameter->data.read<float>();
     if (std::any_of(read, read + parameter->data.count(), [](float x) { return x != 0; })) continue;
     Random random(12, stream_id(layer->name()));
-    auto* values = parameter->data.host_overwrite<float>();
+    auto* values = parameter->data.overwrite<float>();
     for (int64_t i = 0; i < parameter->data.count(); ++i)
       values[i] = static_cast<float>(random.uniform(-0.1, 0.1));
   }
@@ -214,7 +214,7 @@ void standardize(Net& net) {
     if (layer->type() != "BatchNorm") continue;
     const auto& params = layer->params();
     for (size_t i : {1, 2}) {
-      float* values = params[i]->data.host_overwrite<float>();
+      float* values = params[i]->data.overwrite<float>();
       std::fill_n(values, params[i]->data.count(), 1.F);
     }
   }
@@ -227,7 +227,7 @@ Weights weights_of(const Net& net) {
     for (size_t i = 0; i < layer->params().size(); ++i) {
       const Parameter& parameter = *layer->params()[i];
       if (!seen.insert(parameter.storage().get()).second) continue;
-      weights[concat(layer->name(), " ", i)] = {parameter.shape(), parameter.learnable};
+      weights[text(layer->name(), " ", i)] = {parameter.shape(), parameter.learnable};
     }
   }
   return weights;

@@ -41,11 +41,11 @@ TEST(Models, RunForwardAndBackward) {
     net.backward();
     for (const Layer* layer : net.layers()) {
       for (size_t i = 0; i < layer->params().size(); ++i) {
-        const std::string name = concat(layer->name(), " ", i);
+        const std::string name = text(layer->name(), " ", i);
         if (!layer->params()[i]->needs_gradient || kUnmoved.contains(file + " " + name)) continue;
         SCOPED_TRACE(name);
         const Tensor& gradient = layer->params()[i]->gradient();
-        const auto* values = gradient.host<float>();
+        const auto* values = gradient.read<float>();
         double sum = 0;
         for (int64_t k = 0; k < gradient.count(); ++k) sum += std::abs(values[k]);
         EXPECT_GT(sum, 0);

@@ -257,8 +257,8 @@ TEST(Models, HaveThePublishedParameters) {
     double operations = 0;
     for (const LayerSummary& layer : inference.summary()) operations += layer.flops.forward;
     ASSERT_EQ(rows.count(name), 1U) << "models/README.md has no row of it";
-    const std::string figures = concat(" | ", fixed(static_cast<double>(learned) / 1e6, 2), " | ",
-                                       fixed(operations / 1e9, 3), " ");
+    const std::string figures = text(" | ", fixed(static_cast<double>(learned) / 1e6, 2), " | ",
+                                     fixed(operations / 1e9, 3), " ");
     EXPECT_NE(rows.at(name).find(figures), std::string::npos) << rows.at(name) << figures;
   }
   EXPECT_EQ(folders.size(), kLearned.size());
@@ -393,7 +393,7 @@ TEST(Models, VggHasThePublishedLayers) {
     for (int stage = 1; stage <= 5; ++stage) {
       const int64_t outputs = std::min(64 << (stage - 1), 512);
       for (int number = 1; number <= counts[static_cast<size_t>(stage - 1)]; ++number) {
-        layer(concat("conv", stage, "_", number), {outputs, inputs, 3, 3});
+        layer(text("conv", stage, "_", number), {outputs, inputs, 3, 3});
         inputs = outputs;
       }
     }

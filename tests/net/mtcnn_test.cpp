@@ -174,7 +174,7 @@ class FaceDetector {
     propose_.reshape_input("data", {1, 3, width, height});
     propose_.reshape();
     const Box whole{0, 0, static_cast<double>(photo.width), static_cast<double>(photo.height)};
-    write_part(photo, whole, height, width, propose_.input("data").host_overwrite<float>());
+    write_part(photo, whole, height, width, propose_.input("data").overwrite<float>());
     propose_.forward();
     const Tensor scores = propose_.output("prob1");   // (1, 2, columns, rows)
     const Tensor moves = propose_.output("conv4-2");  // (1, 4, columns, rows)
@@ -205,7 +205,7 @@ class FaceDetector {
     if (boxes.empty()) return kept;
     net.reshape_input("data", {static_cast<int64_t>(boxes.size()), 3, stage.side, stage.side});
     net.reshape();
-    float* out = net.input("data").host_overwrite<float>();
+    float* out = net.input("data").overwrite<float>();
     for (const Box& box : boxes) {
       write_part(photo, box, stage.side, stage.side, out);
       out += 3 * stage.side * stage.side;

@@ -23,7 +23,7 @@ using Values = std::vector<double>;
 void set(Tensor& tensor, const Values& values) {
   const Tensor given = [&] {
     Tensor all(tensor.shape(), DType::f64);
-    std::ranges::copy(values, all.writing<double>().data());
+    std::ranges::copy(values, all.changing<double>().data());
     return all;
   }();
   tensor.copy_from(given);
@@ -39,7 +39,7 @@ Values drawn(const Layer& layer, int index, const Tensor& exact, RunState state)
   BlobShape* shape = input->mutable_input_param()->add_shape();
   for (const int64_t dim : exact.shape().dims()) shape->add_dim(dim);
   LayerParameter* noise = alone.add_layer();
-  noise->set_name(concat(layer.name(), "/", index, "/noise"));
+  noise->set_name(text(layer.name(), "/", index, "/noise"));
   noise->set_type("Noise");
   noise->add_bottom("x");
   noise->add_top("y");
@@ -92,12 +92,12 @@ Values transposed(const Values& values, size_t rows) {
 
 /// For the unit matrix as "x", "y" is the transposed matrix of weights that "ip" computes with.
 std::string product(const std::string& noise, int inputs = 4, int outputs = 3) {
-  return concat("layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: ", inputs,
-                " dim: ", inputs,
-                " } } } layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' ",
-                noise.empty() ? "" : concat("param { noise { ", noise, " } } "),
-                "inner_product_param { num_output: ", outputs,
-                " bias_term: false weight_filler { type: 'uniform' min: -1 max: 1 } } }");
+  return text("layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: ", inputs,
+              " dim: ", inputs,
+              " } } } layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' ",
+              noise.empty() ? "" : text("param { noise { ", noise, " } } "),
+              "inner_product_param { num_output: ", outputs,
+              " bias_term: false weight_filler { type: 'uniform' min: -1 max: 1 } } }");
 }
 
 class ParameterNoise : public ::testing::Test {
@@ -183,7 +183,7 @@ TEST_F(ParameterNoise, PassesTheGradientOfTheNoisyValues) {
   const std::string input =
       "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 3 dim: 4 dim: 5 dim: 6 "
       "} } } ";
-  const auto on = [](const char* weights) { return concat("filler { type: '", weights, "' } "); };
+  const auto on = [](const char* weights) { return text("filler { type: '", weights, "' } "); };
   const std::string conv =
       "convolution_param { num_output: 4 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } }";
   const std::map<std::string, std::string> layers = {
@@ -240,14 +240,14 @@ TEST_F(ParameterNoise, OfSharedParametersIsEachLayersOwn) {
   const auto layer = [](const std::string& name, const std::string& param, int outputs,
                         const std::string& weights) {
     const int inputs = 7 - outputs;
-    return concat("layer { name: '", name, "_x' type: 'Input' top: '", name, "_x' top: 't_", name,
-                  "' input_param { shape { dim: ", inputs, " dim: ", inputs,
-                  " } shape { dim: ", inputs, " dim: ", outputs, " } } } layer { name: '", name,
-                  "' type: 'InnerProduct' bottom: '", name, "_x' top: '", name, "' param { ", param,
-                  " } inner_product_param { num_output: ", outputs,
-                  " bias_term: false weight_filler { type: 'xavier' } ", weights,
-                  " } } layer { name: '", name, "_loss' type: 'EuclideanLoss' bottom: '", name,
-                  "' bottom: 't_", name, "' top: '", name, "_loss' }");
+    return text("layer { name: '", name, "_x' type: 'Input' top: '", name, "_x' top: 't_", name,
+                "' input_param { shape { dim: ", inputs, " dim: ", inputs,
+                " } shape { dim: ", inputs, " dim: ", outputs, " } } } layer { name: '", name,
+                "' type: 'InnerProduct' bottom: '", name, "_x' top: '", name, "' param { ", param,
+                " } inner_product_param { num_output: ", outputs,
+                " bias_term: false weight_filler { type: 'xavier' } ", weights,
+                " } } layer { name: '", name, "_loss' type: 'EuclideanLoss' bottom: '", name,
+                "' bottom: 't_", name, "' top: '", name, "_loss' }");
   };
   const auto text = [&](bool share) {
     const std::string name = share ? "name: 'w' " : "";

@@ -16,22 +16,21 @@ constexpr const char* kCeil = "kernel_size: 2 stride: 2";
 
 /// Pools maps of height x width. The mask is 'mask', and what is unpooled 'p'.
 std::string pooled(int height, int width, const std::string& windows = kCeil) {
-  return concat(
-      "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 dim: ", height,
-      " dim: ", width,
-      " } } } layer { name: 'pool' type: 'Pooling' bottom: 'x' top: 'p' top: 'mask' "
-      "pooling_param { ",
-      windows, " } } ");
+  return text("layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 dim: ",
+              height, " dim: ", width,
+              " } } } layer { name: 'pool' type: 'Pooling' bottom: 'x' top: 'p' top: 'mask' "
+              "pooling_param { ",
+              windows, " } } ");
 }
 
 std::string upsample(const std::string& settings, const std::string& mask = "mask") {
-  return concat("layer { name: 'up' type: 'Upsample' bottom: 'p' bottom: '", mask,
-                "' top: 'u' upsample_param { ", settings, " } } ");
+  return text("layer { name: 'up' type: 'Upsample' bottom: 'p' bottom: '", mask,
+              "' top: 'u' upsample_param { ", settings, " } } ");
 }
 
 std::string unpooling(const std::string& settings) {
-  return concat("layer { name: 'up' type: 'Unpooling' bottom: 'p' bottom: 'mask' top: 'u' ",
-                "unpooling_param { kernel_size: 2 stride: 2 ", settings, " } } ");
+  return text("layer { name: 'up' type: 'Unpooling' bottom: 'p' bottom: 'mask' top: 'u' ",
+              "unpooling_param { kernel_size: 2 stride: 2 ", settings, " } } ");
 }
 
 /// Error, naming both sizes and `parts`, when the net is made.
@@ -111,10 +110,10 @@ TEST(Places, AreKnownBehindLayersThatMoveThem) {
         "slice_point: 1 } } "
         "layer { name: 'm' type: 'Concat' bottom: 'b' bottom: 'a' top: 'm' }",
         "layer { name: 'm' type: 'Crop' bottom: 'mask' bottom: 'p' top: 'm' }"}) {
-    refuses(concat(pooled(9, 11), mover, " ", upsample("scale: 2", "m")), {"9 x 11", "10 x 12"});
+    refuses(text(pooled(9, 11), mover, " ", upsample("scale: 2", "m")), {"9 x 11", "10 x 12"});
     Context context;
     Net net(
-        net_param(concat(pooled(9, 11), mover, " ", upsample("upsample_h: 9 upsample_w: 11", "m"))),
+        net_param(text(pooled(9, 11), mover, " ", upsample("upsample_h: 9 upsample_w: 11", "m"))),
         context);
   }
 }

@@ -92,14 +92,14 @@ TEST(Plan, FusionAndEnginesChangeOnlyRounding) {
 
 // max(relu(x)) is relu(max(x)), and there are fewer maxima.
 TEST(Plan, ActivationsGoBehindMaxima) {
-  const auto text = [](const std::string& relu, const std::string& pool) {
-    return concat(R"(
+  const auto prototxt = [](const std::string& relu, const std::string& pool) {
+    return text(R"(
 layer { name: "x" type: "Input" top: "x" top: "y" input_param { shape { dim: 2 dim: 3 dim: 9 dim: 9 } shape { dim: 2 dim: 5 dim: 4 dim: 4 } } }
 layer { name: "conv" type: "Convolution" bottom: "x" top: "conv" convolution_param { num_output: 5 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "relu" relu_param { )",
-                  relu, R"( } }
+                relu, R"( } }
 layer { name: "pool" type: "Pooling" bottom: "relu" top: "pool" pooling_param { kernel_size: 3 stride: 2 )",
-                  pool, R"( } }
+                pool, R"( } }
 layer { name: "loss" type: "EuclideanLoss" bottom: "pool" bottom: "y" top: "loss" })");
   };
   const auto fused_into = [](Net& net) {
@@ -114,9 +114,9 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "pool" bottom: "y" top: "loss
   };
   for (const Case& c : {Case{"", "", "pool"}, Case{"", "pool: AVE", "conv"},
                         Case{"negative_slope: 0.1", "", "conv"}, Case{"", "", "", {"relu"}}}) {
-    SCOPED_TRACE(concat(c.relu, "|", c.pool, "|", c.into));
+    SCOPED_TRACE(text(c.relu, "|", c.pool, "|", c.into));
     Context context;
-    const NetParameter param = net_param(text(c.relu, c.pool));
+    const NetParameter param = net_param(prototxt(c.relu, c.pool));
     const auto options = [&](bool fuse) {
       return NetOptions{.phase = Phase::train, .dtype = DType::f64, .fuse = fuse, .keep = c.keep};
     };
@@ -125,7 +125,7 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "pool" bottom: "y" top: "loss
     expect_near(run(fused), run(plain), 1e-12);
   }
   Context context;
-  Net net(net_param(text("", "")), context, {.phase = Phase::train});
+  Net net(net_param(prototxt("", "")), context, {.phase = Phase::train});
   net.forward();
   expect_error([&] { net.blob("relu"); }, {"'relu'", "pool"});
 }

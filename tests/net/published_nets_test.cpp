@@ -193,7 +193,7 @@ void expect_answers(const fs::path& prototxt, const std::string& weights, const 
     net.reshape_input(name, shape);
   }
   for (const auto& [name, values] : answers.inputs) {
-    std::ranges::copy(values, net.input(name).host_overwrite<float>());
+    std::ranges::copy(values, net.input(name).overwrite<float>());
   }
   net.forward();
   ASSERT_FALSE(answers.outputs.empty());

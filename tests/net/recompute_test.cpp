@@ -258,43 +258,43 @@ std::string recompute(Again again, Again part) {
 
 std::string input_layer(const std::string& name, const Shape& shape) {
   std::string dims;
-  for (const int64_t dim : shape.dims()) dims += concat(" dim: ", dim);
-  return concat("layer { name: '", name, "' type: 'Input' top: '", name, "' input_param { shape {",
-                dims, " } } }\n");
+  for (const int64_t dim : shape.dims()) dims += text(" dim: ", dim);
+  return text("layer { name: '", name, "' type: 'Input' top: '", name, "' input_param { shape {",
+              dims, " } } }\n");
 }
 
 /// The layer between Scale layers, which learn. A ReLU follows, so that there is much to fuse.
 std::string net_of(const Row& row, Again again) {
-  std::string text;
-  std::string op = concat("layer { name: 'op' type: '", row.type, "' ", recompute(again, Again::op),
-                          row.settings);
+  std::string prototxt;
+  std::string op =
+      text("layer { name: 'op' type: '", row.type, "' ", recompute(again, Again::op), row.settings);
   for (size_t i = 0; i < row.learned.size(); ++i) {
-    text += input_layer(concat("in", i), row.learned[i].shape);
-    text += concat("layer { name: 'front", i, "' type: 'Scale' bottom: 'in", i, "' top: 'x", i,
-                   "' ", recompute(again, Again::none), "scale_param { bias_term: true } }\n");
-    op += concat(" bottom: 'x", i, "'");
+    prototxt += input_layer(text("in", i), row.learned[i].shape);
+    prototxt += text("layer { name: 'front", i, "' type: 'Scale' bottom: 'in", i, "' top: 'x", i,
+                     "' ", recompute(again, Again::none), "scale_param { bias_term: true } }\n");
+    op += text(" bottom: 'x", i, "'");
   }
   for (size_t i = 0; i < row.data.size(); ++i) {
-    text += input_layer(concat("data", i), row.data[i].shape);
-    op += concat(" bottom: 'data", i, "'");
+    prototxt += input_layer(text("data", i), row.data[i].shape);
+    op += text(" bottom: 'data", i, "'");
   }
-  for (int i = 0; i < row.tops; ++i) op += concat(" top: 'y", i, "'");
-  text += op + " }\n";
+  for (int i = 0; i < row.tops; ++i) op += text(" top: 'y", i, "'");
+  prototxt += op + " }\n";
   const bool is_loss = row.type.find("Loss") != std::string::npos || row.type == "Yolov3";
   for (int i = 0; !is_loss && i < row.tops; ++i) {
     const std::string more = recompute(again, Again::behind);
-    text += concat("layer { name: 'scale", i, "' type: 'Scale' bottom: 'y", i, "' top: 's", i, "' ",
-                   more, "scale_param { bias_term: true } }\n");
-    text += concat("layer { name: 'relu", i, "' type: 'ReLU' bottom: 's", i, "' top: 'r", i, "' ",
-                   more, "relu_param { negative_slope: 0.1 } }\n");
-    text += concat("layer { name: 'loss", i, "' type: 'Reduction' bottom: 'r", i, "' top: 'loss", i,
-                   "' loss_weight: 1 reduction_param { operation: SUMSQ } }\n");
+    prototxt += text("layer { name: 'scale", i, "' type: 'Scale' bottom: 'y", i, "' top: 's", i,
+                     "' ", more, "scale_param { bias_term: true } }\n");
+    prototxt += text("layer { name: 'relu", i, "' type: 'ReLU' bottom: 's", i, "' top: 'r", i, "' ",
+                     more, "relu_param { negative_slope: 0.1 } }\n");
+    prototxt += text("layer { name: 'loss", i, "' type: 'Reduction' bottom: 'r", i, "' top: 'loss",
+                     i, "' loss_weight: 1 reduction_param { operation: SUMSQ } }\n");
   }
-  return text;
+  return prototxt;
 }
 
 void fill(Tensor& tensor, const Input& input, uint64_t stream) {
-  float* const values = tensor.host_overwrite<float>();
+  float* const values = tensor.overwrite<float>();
   Random random(1701, stream);
   for (int64_t i = 0; i < tensor.count(); ++i) {
     const double unit = static_cast<double>(random.next_u32()) * 0x1p-32;
@@ -312,9 +312,9 @@ std::vector<double> trained(const Row& row, Again again, const std::string& engi
   std::vector<double> results;
   for (int iteration = 0; iteration < 3; ++iteration) {
     for (size_t i = 0; i < row.learned.size(); ++i)
-      fill(net.input(concat("in", i)), row.learned[i], i);
+      fill(net.input(text("in", i)), row.learned[i], i);
     for (size_t i = 0; i < row.data.size(); ++i)
-      fill(net.input(concat("data", i)), row.data[i], 100 + i);
+      fill(net.input(text("data", i)), row.data[i], 100 + i);
     results.push_back(net.forward());
     net.clear_gradients();
     net.backward();
@@ -324,7 +324,7 @@ std::vector<double> trained(const Row& row, Again again, const std::string& engi
       Parameter& parameter = *segment.parameter;
       if (!parameter.needs_gradient) continue;
       const std::vector<double> gradient = values_of(parameter.gradient());
-      const Writing<float> values = parameter.data.writing<float>();
+      const Changing<float> values = parameter.data.changing<float>();
       for (size_t i = 0; i < gradient.size(); ++i)
         values[i] -= static_cast<float>(1e-3 * gradient[i]);
     }
@@ -350,7 +350,7 @@ TEST_P(Recompute, GivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rooms, Recompute, testing::ValuesIn(rows()),
-                         [](const auto& row) { return concat(row.param.type, "_", row.index); });
+                         [](const auto& row) { return text(row.param.type, "_", row.index); });
 
 TEST(RecomputeSweep, HasEveryTypeThatTrains) {
   std::set<std::string> covered = idle_types();
@@ -371,17 +371,17 @@ std::vector<std::string> recomputed(const Net& net) {
 }
 
 std::string chain(const std::string& norm, const std::string& scale, const std::string& relu) {
-  return concat(R"(
+  return text(R"(
 layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 4 dim: 8 dim: 12 dim: 12 } } }
 layer { name: 'label' type: 'Input' top: 'label' input_param { shape { dim: 4 } } }
 layer { name: 'conv' type: 'Convolution' bottom: 'x' top: 'conv'
         convolution_param { num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }
 layer { name: 'norm' type: 'BatchNorm' bottom: 'conv' top: 'norm' )",
-                norm, R"( }
+              norm, R"( }
 layer { name: 'scale' type: 'Scale' bottom: 'norm' top: 'norm' scale_param { bias_term: true } )",
-                scale, R"( }
+              scale, R"( }
 layer { name: 'relu' type: 'ReLU' bottom: 'norm' top: 'norm' )",
-                relu, R"( }
+              relu, R"( }
 layer { name: 'ip' type: 'InnerProduct' bottom: 'norm' top: 'ip'
         inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' })");
@@ -403,7 +403,7 @@ TEST(RecomputeFused, NormScaleAndReluAreFusedAsWithoutIt) {
         Parameter& parameter = *segment.parameter;
         if (!parameter.needs_gradient) continue;
         const std::vector<double> gradient = values_of(parameter.gradient());
-        const Writing<float> values = parameter.data.writing<float>();
+        const Changing<float> values = parameter.data.changing<float>();
         for (size_t i = 0; i < gradient.size(); ++i)
           values[i] -= static_cast<float>(0.1 * gradient[i]);
       }

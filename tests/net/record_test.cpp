@@ -21,14 +21,14 @@ using test::net_param;
 class RecordsLayer : public Layer, public DataSource {
  public:
   using Layer::Layer;
+  const DataSource* data_source() const override { return this; }
   Arity arity() const override { return {0, 0, 1, 1}; }
-  bool is_source() const override { return true; }
   void reshape(Blobs, Blobs top) override {
     top[0]->reshape(gives_labels() ? Shape{4} : Shape{4, 3});
   }
   void forward_cpu(Blobs, Blobs top) override {
     top[0]->data.fill(gives_labels() ? 9 : 0);
-    if (name() == "nan") top[0]->data.host_mut<float>()[7] = NAN;
+    if (name() == "nan") top[0]->data.change<float>()[7] = NAN;
   }
 
   RecordCursor cursor() const override { return {}; }
@@ -38,7 +38,7 @@ class RecordsLayer : public Layer, public DataSource {
   double take_wait_seconds() override { return 0; }
   std::string record_key(int64_t index) const override {
     if (name() == "lost labels") throw Error("cannot read the record");
-    return concat(name(), "@", index);
+    return text(name(), "@", index);
   }
 
  private:
@@ -89,11 +89,11 @@ layer { name: "loss" type: "ContrastiveLoss" bottom: "images" bottom: "others" b
 TEST(Record, IsTheKeyInTheDatabase) {
   const test::ScratchFolder folder;
   test::write_counting_database(folder / "db", 10);
-  const std::string error = error_of(concat(
-      "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 8 "
-      "backend: LMDB source: '",
-      folder / "db", "' } }",
-      "layer { name: 'loss' type: 'HingeLoss' bottom: 'data' bottom: 'label' top: 'loss' }"));
+  const std::string error = error_of(
+      text("layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 8 "
+           "backend: LMDB source: '",
+           folder / "db", "' } }",
+           "layer { name: 'loss' type: 'HingeLoss' bottom: 'data' bottom: 'label' top: 'loss' }"));
   EXPECT_NE(error.find("label 6 at position 6 of the batch is outside [0, 6)"), std::string::npos)
       << error;
   EXPECT_NE(error.find("(record '00000006')"), std::string::npos) << error;
@@ -159,20 +159,20 @@ layer { name: "op" top: "loss" bottom: "x" )";
         "type: 'SigmoidCrossEntropyLoss' bottom: 'y'",
         "type: 'ContrastiveLoss' bottom: 'y' bottom: 'label'"}) {
     SCOPED_TRACE(more);
-    Told told(concat(score, more, " }"));
+    Told told(text(score, more, " }"));
     test::fill_inputs(told.net, 0.1, 1, 2);
     EXPECT_TRUE(std::isfinite(told.net.forward()));
     EXPECT_TRUE(told.warnings.empty());
     // In the score of the label, which all of these losses read.
     const auto label = static_cast<int64_t>(told.net.input("label").at(3));
     for (size_t times = 1; times <= 2; ++times) {
-      told.net.input("x").host_mut<float>()[9 + label] = NAN;
+      told.net.input("x").change<float>()[9 + label] = NAN;
       told.net.forward();
       ASSERT_EQ(told.warnings.size(), times) << "again, after a loss that was finite";
-      EXPECT_NE(told.warnings[0].find(concat("'x' (4x3) is nan at (3, ", label, ")")),
+      EXPECT_NE(told.warnings[0].find(text("'x' (4x3) is nan at (3, ", label, ")")),
                 std::string::npos)
           << told.warnings[0];
-      told.net.input("x").host_mut<float>()[9 + label] = 1;
+      told.net.input("x").change<float>()[9 + label] = 1;
       told.net.forward();
     }
   }

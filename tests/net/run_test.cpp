@@ -41,7 +41,7 @@ TEST(Run, WhatTheCallerSeesIsContiguous) {
     Blob& y = net.blob("y");
     EXPECT_EQ(y.data.format(), Format::contiguous);
     EXPECT_EQ(y.diff.storage(), y.count());
-    float* seed = y.diff.host_overwrite<float>();
+    float* seed = y.diff.overwrite<float>();
     for (int64_t i = 0; i < y.count(); ++i) seed[i] = static_cast<float>(i % 11) - 5;
     net.clear_gradients();
     net.backward();
@@ -141,7 +141,7 @@ class Growing : public Layer {
     top[0]->reshape({(batch_ - 1) % 3 + 1, 4});
   }
   void forward_cpu(Blobs, Blobs top) override {
-    std::fill_n(top[0]->data.host_overwrite<float>(), top[0]->count(), static_cast<float>(batch_));
+    std::fill_n(top[0]->data.overwrite<float>(), top[0]->count(), static_cast<float>(batch_));
     fetched_ = false;
   }
 
@@ -341,14 +341,14 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "label" top: "l
 TEST(Run, PartsOfBackwardAddALossWeightOnce) {
   Context context;
   for (const bool second_reader : {false, true}) {
-    Net net(net_param(concat(R"(
+    Net net(net_param(text(R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "v" loss_weight: 0.5
         inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
 layer { name: "a" type: "TanH" bottom: "v" top: "a" loss_weight: 2 })",
-                             second_reader ? R"(
+                           second_reader ? R"(
 layer { name: "b" type: "Sigmoid" bottom: "v" top: "b" loss_weight: 3 })"
-                                           : "")),
+                                         : "")),
             context, {.fuse = false, .keep_all = true});
     const std::vector<double> whole = gradients_of_a_pass(net);
     net.clear_gradients();
@@ -466,9 +466,9 @@ TEST(Precision, LabelsStayExactBehindLayersThatMoveThem) {
   for (const DType activations : {DType::f32, DType::bf16}) {
     Context context;
     Net built(net_param(net), context, {.activations = activations});
-    float* const x = built.input("x").host_overwrite<float>();
+    float* const x = built.input("x").overwrite<float>();
     for (int i = 0; i < 2000; ++i) x[i] = i % 1000 == 997 ? 3 : 0;
-    std::ranges::fill_n(built.input("labels").host_overwrite<float>(), 4, 997.0F);
+    std::ranges::fill_n(built.input("labels").overwrite<float>(), 4, 997.0F);
     losses.push_back(built.forward());
   }
   EXPECT_NEAR(losses[1], losses[0], 1e-3);

@@ -107,7 +107,7 @@ double loss_without_owner(Context& context, const NetParameter* weights) {
 TEST_F(SharingTest, AnOwnerThatEndsLeavesItsValues) {
   EXPECT_EQ(loss_without_owner(context_, nullptr), owner_.forward());
   owner_.layer("fc8").params()[0]->data.fill(0.25);
-  owner_.layer("fc8").params()[0]->data.host_mut<float>()[0] = -3;
+  owner_.layer("fc8").params()[0]->data.change<float>()[0] = -3;
   NetParameter weights;
   owner_.save(weights);
   EXPECT_EQ(loss_without_owner(context_, &weights), owner_.forward());

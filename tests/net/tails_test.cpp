@@ -58,7 +58,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l
 TEST(Tails, AConvolutionAddsAShortcut) {
   for (const char* shortcut : {"a", "x"}) {
     for (const char* relu : {"", R"(layer { name: "relu" type: "ReLU" bottom: "s" top: "s" })"}) {
-      const std::string text = concat(R"(
+      const std::string prototxt = text(R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 21 dim: 9 dim: 7 } } }
 layer { name: "a" type: "Convolution" bottom: "x" top: "a" param { lr_mult: 1 }
         convolution_param { num_output: 21 kernel_size: 1 weight_filler { type: "xavier" } } }
@@ -66,22 +66,22 @@ layer { name: "b" type: "Convolution" bottom: "a" top: "b"
         convolution_param { num_output: 21 kernel_size: 3 pad: 1 weight_filler { type: "xavier" }
                             bias_filler { type: "uniform" min: -1 max: 1 } } }
 layer { name: "sum" type: "Eltwise" bottom: ")",
-                                      shortcut, R"(" bottom: "b" top: "s" })", relu, R"(
+                                        shortcut, R"(" bottom: "b" top: "s" })", relu, R"(
 layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
         inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
 layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" }
 force_backward: true)");
-      SCOPED_TRACE(text);
+      SCOPED_TRACE(prototxt);
       Context exact_context({.engine = "reference"});
-      Net exact(net_param(text), exact_context, {.dtype = DType::f64, .fuse = false});
+      Net exact(net_param(prototxt), exact_context, {.dtype = DType::f64, .fuse = false});
       fill_inputs(exact);
       const double loss = exact.forward();
       exact.backward();
       for (const char* engine : {"", "reference", "onednn", "direct", "winograd", "im2col"}) {
         SCOPED_TRACE(engine);
         Context context({.engine = engine});
-        NetParameter param = net_param(text);
+        NetParameter param = net_param(prototxt);
         if (std::string(engine) == "winograd") param.mutable_layer(1)->set_engine("reference");
         Net net(param, context);
         EXPECT_EQ(net.summary()[3].fused_into, "b");
@@ -114,7 +114,7 @@ TEST(Tails, ABatchNormAddsAShortcut) {
   };
   for (const Case& c : cases) {
     const bool stops = *c.branch != 0;
-    const std::string text = concat(
+    const std::string prototxt = text(
         R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 21 dim: 9 dim: 7 } } }
 layer { name: "a" type: "Convolution" bottom: "x" top: "a"
@@ -137,9 +137,9 @@ layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } 
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" }
 )",
         stops ? "" : "force_backward: true");
-    SCOPED_TRACE(text);
+    SCOPED_TRACE(prototxt);
     Context exact_context({.engine = "reference"});
-    Net exact(net_param(text), exact_context, {.dtype = DType::f64, .fuse = false});
+    Net exact(net_param(prototxt), exact_context, {.dtype = DType::f64, .fuse = false});
     fill_inputs(exact);
     const double loss = exact.forward();
     exact.backward();
@@ -151,8 +151,8 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l
     for (const char* engine : {"native", "reference"}) {
       // What the convolutions run with decides the memory format of BatchNorm.
       for (const char* around : {"reference", "direct", "onednn"}) {
-        SCOPED_TRACE(concat(engine, " between ", around));
-        NetParameter param = net_param(text);
+        SCOPED_TRACE(text(engine, " between ", around));
+        NetParameter param = net_param(prototxt);
         param.mutable_layer(1)->set_engine(around);
         param.mutable_layer(2)->set_engine(around);
         param.mutable_layer(3)->set_engine(engine);
@@ -161,7 +161,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l
         compare(net, 1e-5);
       }
     }
-    Net in_double(net_param(text), exact_context, {.dtype = DType::f64});
+    Net in_double(net_param(prototxt), exact_context, {.dtype = DType::f64});
     compare(in_double, 1e-12);
   }
 }

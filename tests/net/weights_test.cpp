@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/memory.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/binary_format.hpp"
 #include "net/plan.hpp"
@@ -299,11 +300,11 @@ int64_t peak() {
 TEST_F(WeightsTest, ThatLayersCarryAreNotCopiedOnTheWay) {
   constexpr int64_t kBytes = int64_t{64} << 20;
   NetParameter carried = net_param(
-      concat(R"(
+      text(R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4096 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y"
         inner_product_param { bias_term: false num_output: )",
-             kBytes / 4 / 4096, " } blobs { shape { dim: ", kBytes / 4 / 4096, " dim: 4096 } } }"));
+           kBytes / 4 / 4096, " } blobs { shape { dim: ", kBytes / 4 / 4096, " dim: 4096 } } }"));
   carried.mutable_layer(1)->mutable_blobs(0)->mutable_data()->Resize(kBytes / 4, 0.5F);
   begin_peak();
   const int64_t before = peak();
@@ -350,14 +351,14 @@ TEST_F(WeightsTest, OfOldFormatsAreRead) {
 
 TEST_F(WeightsTest, OfLayersThatAreNotInTheStateAreLeftOut) {
   const auto layer = [](const char* phase, int value) {
-    return concat("layer { name: 's' type: 'Scale' bottom: 'x' top: 'y' include { phase: ", phase,
-                  " } blobs { shape { dim: 2 } data: ", value, " data: ", value, " } }");
+    return text("layer { name: 's' type: 'Scale' bottom: 'x' top: 'y' include { phase: ", phase,
+                " } blobs { shape { dim: 2 } data: ", value, " data: ", value, " } }");
   };
-  const NetParameter text =
-      net_param(concat("input: 'x' input_shape { dim: 1 dim: 2 }", layer("TRAIN", 1),
-                       layer("TEST", 2), "layer { name: 't' type: 'Scale' bottom: 'y' top: 'z'",
-                       " blobs { shape { dim: 2 } data: 3 data: 3 } }"));
-  Net train(text, context_), test(text, context_, {.phase = Phase::test});
+  const NetParameter prototxt =
+      net_param(text("input: 'x' input_shape { dim: 1 dim: 2 }", layer("TRAIN", 1),
+                     layer("TEST", 2), "layer { name: 't' type: 'Scale' bottom: 'y' top: 'z'",
+                     " blobs { shape { dim: 2 } data: 3 data: 3 } }"));
+  Net train(prototxt, context_), test(prototxt, context_, {.phase = Phase::test});
   EXPECT_THAT(params_of(train), ElementsAre(1, 1, 3, 3));
   EXPECT_THAT(params_of(test), ElementsAre(2, 2, 3, 3));
 }
@@ -484,11 +485,11 @@ layer { name: "ip" type: "InnerProduct" bottom: "x" top: "z"
 }
 
 TEST_F(WeightsTest, BatchNormTakesWhatIsPublished) {
-  const auto text = [](const char* settings) {
-    return concat(R"(
+  const auto prototxt = [](const char* settings) {
+    return text(R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
 layer { name: "bn" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param { )",
-                  settings, " } }");
+                settings, " } }");
   };
   const auto file = [](const std::vector<std::vector<float>>& blobs) {
     NetParameter saved;
@@ -507,7 +508,7 @@ layer { name: "bn" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param { )",
   const std::vector<float> mean = {1, 2}, variance = {3, 4}, factor = {0.5}, scale = {5, 6},
                            bias = {7, 8}, ones = {1, 1}, zeros = {0, 0};
   const auto loaded = [&](const char* settings, const NetParameter& weights) {
-    Net target = net(text(settings));
+    Net target = net(prototxt(settings));
     target.load_weights(weights, true);
     return params_of(target);
   };
@@ -559,7 +560,7 @@ layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
         {.backward = trains ? NetOptions::Backward::yes : NetOptions::Backward::no, .run = &state});
     test::fill_inputs(target);
     Tensor& weights = target.layer("conv").params()[0]->data;
-    float* const kept = weights.host_mut<float>();
+    float* const kept = weights.change<float>();
     target.forward();
     std::vector<double> twice = test::values_of(target.output("y"));
     for (double& value : twice) value *= 2;

@@ -34,9 +34,9 @@ TEST(Hdf5Stub, LayersSayHowToGetIt) {
   const std::string list = folder.write("list.txt", "a.h5\n");
   expect_error(
       [&] {
-        LayerRun run({.layer = concat("layer { type: 'HDF5Data' top: 'data' hdf5_data_param { "
-                                      "source: '",
-                                      list, "' batch_size: 1 } }")});
+        LayerRun run({.layer = text("layer { type: 'HDF5Data' top: 'data' hdf5_data_param { "
+                                    "source: '",
+                                    list, "' batch_size: 1 } }")});
       },
       {"list.txt:1", "'a.h5'", "CREMA_HDF5=ON"});
 }
@@ -49,8 +49,8 @@ TEST(OpenCvStub, ImageDataSaysHowToGetIt) {
   const std::string list = folder.write("list.txt", (folder / "a.ppm") + " 1\n");
   expect_error(
       [&] {
-        LayerRun run({.layer = concat("layer { type: 'ImageData' image_data_param { source: '",
-                                      list, "' } }")});
+        LayerRun run({.layer = text("layer { type: 'ImageData' image_data_param { source: '", list,
+                                    "' } }")});
       },
       {"line 1", "a.ppm", "CREMA_OPENCV=ON"});
 }

@@ -87,7 +87,7 @@ TEST(AveragePrecision, Names) {
 
 Tensor rows(const std::vector<float>& values) {
   Tensor tensor(Shape{1, 1, static_cast<int64_t>(values.size() / 5), 5}, DType::f32);
-  std::ranges::copy(values, tensor.host_overwrite<float>());
+  std::ranges::copy(values, tensor.overwrite<float>());
   return tensor;
 }
 
@@ -150,8 +150,8 @@ void fill(Net& net) {
   const std::vector<float> detections = {0, 1, 0.5, 0, 0, 1, 0.5, 0, 2, 0.5, 0, 0, 1, 0.25};
   const std::vector<float> truth = {0,   1, 0, 0, 0, 1, 0.5, 0, 0, 1, 1, 0,
                                     0.5, 1, 1, 0, 0, 2, 0,   0, 0, 1, 1, 0};
-  std::ranges::copy(detections, net.input("det").host_overwrite<float>());
-  std::ranges::copy(truth, net.input("truth").host_overwrite<float>());
+  std::ranges::copy(detections, net.input("det").overwrite<float>());
+  std::ranges::copy(truth, net.input("truth").overwrite<float>());
 }
 
 TEST(DetectionSolver, ReportsTheMeanAveragePrecision) {

@@ -67,7 +67,7 @@ std::string database(const test::ScratchFolder& folder, const std::string& name,
 
 std::string data(const std::string& source, const std::string& transform,
                  const std::string& settings, const std::string& samplers) {
-  return concat(
+  return text(
       "layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' "
       "transform_param { scale: 0.008 mean_value: 60 ",
       transform, " resize_param { height: 24 width: 24 } } data_param { source: '", source,
@@ -86,13 +86,13 @@ TEST(Detection, ADetectorLearnsFromADatabaseWithBoxes) {
            "min_object_coverage: 0.9 } max_sample: 1 max_trials: 20 }");
   SolverParameter param;
   parse_text_proto(
-      concat("net_param { ", train, kTrunk,
-             "layer { name: 'loss' type: 'MultiBoxLoss' bottom: 'loc_flat' bottom: 'conf_flat' "
-             "bottom: 'priors' bottom: 'label' top: 'loss' multibox_loss_param { num_classes: 3 "
-             "code_type: CENTER_SIZE } propagate_down: true propagate_down: true "
-             "propagate_down: false propagate_down: false } } base_lr: 0.01 momentum: 0.9 "
-             "lr_policy: 'multistep' gamma: 0.1 stepvalue: 300 max_iter: 360 snapshot_prefix: '",
-             folder / "snap", "' snapshot_after_train: false"),
+      text("net_param { ", train, kTrunk,
+           "layer { name: 'loss' type: 'MultiBoxLoss' bottom: 'loc_flat' bottom: 'conf_flat' "
+           "bottom: 'priors' bottom: 'label' top: 'loss' multibox_loss_param { num_classes: 3 "
+           "code_type: CENTER_SIZE } propagate_down: true propagate_down: true "
+           "propagate_down: false propagate_down: false } } base_lr: 0.01 momentum: 0.9 "
+           "lr_policy: 'multistep' gamma: 0.1 stepvalue: 300 max_iter: 360 snapshot_prefix: '",
+           folder / "snap", "' snapshot_after_train: false"),
       "solver.prototxt", param);
   Context context({.seed = 7});
   Solver solver(param, context);
@@ -101,8 +101,8 @@ TEST(Detection, ADetectorLearnsFromADatabaseWithBoxes) {
   solver.solve();
 
   constexpr int kTests = 20;
-  Net net(test::net_param(concat(
-              data(database(folder, "test", 1000, kTests), "", concat("batch_size: ", kTests), ""),
+  Net net(test::net_param(text(
+              data(database(folder, "test", 1000, kTests), "", text("batch_size: ", kTests), ""),
               kTrunk,
               "layer { name: 'by_prior' type: 'Reshape' bottom: 'conf_flat' top: 'by_prior' "
               "reshape_param { shape { dim: 0 dim: -1 dim: 3 } } }"
@@ -144,12 +144,12 @@ class DetectionPlaceTest : public ::testing::Test {
     test::write_database(folder_ / "db", test::annotated_records(all));
     std::ofstream(folder_ / "sizes.txt") << "a 9 19\nb 1000 1000\nc 1000 1000\n";
     std::ofstream(folder_ / "labels.prototxt") << "item { name: 'x' label: 1 }";
-    const std::string sizes = concat("name_size_file: '", folder_ / "sizes.txt", "'");
+    const std::string sizes = text("name_size_file: '", folder_ / "sizes.txt", "'");
     parse_text_proto(
-        concat(R"(net_param {
+        text(R"(net_param {
 layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' include { phase: TEST }
         transform_param { scale: 0.0078125 } data_param { batch_size: 1 backend: LMDB source: ')",
-               folder_ / "db", R"(' } }
+             folder_ / "db", R"(' } }
 layer { name: 'conf' type: 'Flatten' bottom: 'data' top: 'conf' include { phase: TEST } }
 layer { name: 'numbers' type: 'DummyData' top: 'loc' top: 'zero' top: 'x' top: 'one' top: 'variances'
         include { phase: TEST } dummy_data_param {
@@ -164,11 +164,11 @@ layer { name: 'priors' type: 'Concat' bottom: 'box' bottom: 'variances' top: 'pr
 layer { name: 'found' type: 'DetectionOutput' bottom: 'loc' bottom: 'conf' bottom: 'priors'
         top: 'found' include { phase: TEST } detection_output_param { num_classes: 2
         save_output_param { output_format: 'ILSVRC' output_directory: ')",
-               folder_ / "out", "' label_map_file: '", folder_ / "labels.prototxt", "' ", sizes,
-               R"( } } }
+             folder_ / "out", "' label_map_file: '", folder_ / "labels.prototxt", "' ", sizes,
+             R"( } } }
 layer { name: 'rows' type: 'DetectionEvaluate' bottom: 'found' bottom: 'label' top: 'rows'
         include { phase: TEST } detection_evaluate_param { num_classes: 2 )",
-               sizes, R"( } }
+             sizes, R"( } }
 layer { name: 'in' type: 'DummyData' top: 'in' include { phase: TRAIN } dummy_data_param {
         shape { dim: 1 dim: 2 } data_filler { value: 1 } } }
 layer { name: 'ip' type: 'InnerProduct' bottom: 'in' top: 'ip' include { phase: TRAIN }
@@ -176,7 +176,7 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'in' top: 'ip' include { phase: 
 layer { name: 'loss' type: 'EuclideanLoss' bottom: 'ip' bottom: 'in' top: 'loss'
         include { phase: TRAIN } } }
 base_lr: 0.01 lr_policy: 'fixed' max_iter: 4 test_iter: 2 test_interval: 2 snapshot_prefix: ')",
-               folder_ / "snap", "'"),
+             folder_ / "snap", "'"),
         "solver.prototxt", param_);
   }
 
@@ -235,11 +235,11 @@ TEST_F(DetectionPlaceTest, StoppedAndResumedTestsGoOnWithTheirImages) {
 TestReport tested(const std::string& layers, const std::string& settings = {}) {
   SolverParameter param;
   parse_text_proto(
-      concat("test_iter: 5 test_interval: 1 max_iter: 1 base_lr: 0.1 lr_policy: 'fixed' "
-             "snapshot_after_train: false train_net_param { layer { name: 'x' type: 'DummyData' "
-             "top: 'x' dummy_data_param { shape { dim: 1 } data_filler { type: 'constant' value: 1 "
-             "} } } layer { name: 's' type: 'Silence' bottom: 'x' } } test_net_param { ",
-             layers, " } ", settings),
+      text("test_iter: 5 test_interval: 1 max_iter: 1 base_lr: 0.1 lr_policy: 'fixed' "
+           "snapshot_after_train: false train_net_param { layer { name: 'x' type: 'DummyData' "
+           "top: 'x' dummy_data_param { shape { dim: 1 } data_filler { type: 'constant' value: 1 "
+           "} } } layer { name: 's' type: 'Silence' bottom: 'x' } } test_net_param { ",
+           layers, " } ", settings),
       "solver", param);
   Context context;
   Solver solver(param, {}, context);
@@ -272,7 +272,7 @@ TEST(Detection, RowsOfDifferentNumberAreNoMeasureOfTheBestSnapshot) {
             "layer { name: 'v' type: 'DummyData' top: 'v' dummy_data_param { shape { dim: 1 } "
             "data_filler { type: 'constant' value: 1 } } } "
             "layer { name: 'f' type: 'Filter' bottom: 'v' bottom: 'v' top: 'f' }",
-            concat("snapshot_best: 'f' snapshot_prefix: '", folder / "x", "'"));
+            text("snapshot_best: 'f' snapshot_prefix: '", folder / "x", "'"));
       },
       {"snapshot_best 'f'", "another number of values", "DetectionEvaluate"});
 }
@@ -285,7 +285,7 @@ TEST(Detection, AnOutputBehindRowsOfDifferentNumberIsNoMeasureOfTheBestSnapshot)
       layer { name: 'f' type: 'Filter' bottom: 'v' bottom: 't' top: 'f' }
       layer { name: 'p' type: 'Power' bottom: 'f' top: 'p' })";
   expect_error(
-      [&] { tested(layers, concat("snapshot_best: 'p' snapshot_prefix: '", folder / "x", "'")); },
+      [&] { tested(layers, text("snapshot_best: 'p' snapshot_prefix: '", folder / "x", "'")); },
       {"snapshot_best 'p'", "in another", "name an output of one value"});
 }
 
@@ -293,9 +293,9 @@ TEST(Detection, ClassesAreReportedWithTheNamesOfTheLabelMap) {
   const test::ScratchFolder folder;
   const std::string map = folder / "map.prototxt";
   std::ofstream(map) << "item { name: 'a' label: 1 display_name: 'A' } item { name: 'b' label: 2 }";
-  const TestReport report = tested(concat(data(database(folder, "db", 0, 5), "", "batch_size: 1",
-                                               concat("label_map_file: '", map, "'")),
-                                          R"(layer { name: 's' type: 'Silence' bottom: 'data' }
+  const TestReport report = tested(text(data(database(folder, "db", 0, 5), "", "batch_size: 1",
+                                             text("label_map_file: '", map, "'")),
+                                        R"(layer { name: 's' type: 'Silence' bottom: 'data' }
                 layer { name: 'd' type: 'DummyData' top: 'd' dummy_data_param { shape { dim: 1 dim: 1 dim: 1 dim: 7 } data_filler { type: 'constant' value: 0.5 } } }
                 layer { name: 'z' type: 'Power' bottom: 'd' top: 'z' power_param { scale: 2 shift: -2 } }
                 layer { name: 'e' type: 'DetectionEvaluate' bottom: 'z' bottom: 'label' top: 'e' detection_evaluate_param { num_classes: 3 } })"),
@@ -308,8 +308,8 @@ TEST(Detection, ClassesAreReportedWithTheNamesOfTheLabelMap) {
 TEST(Detection, TrueBoxesThatNoLayerReadsAreNotReported) {
   const test::ScratchFolder folder;
   const TestReport report =
-      tested(concat(data(database(folder, "db", 0, 5), "", "batch_size: 1", ""),
-                    "layer { name: 'p' type: 'Reduction' bottom: 'data' top: 'p' }"));
+      tested(text(data(database(folder, "db", 0, 5), "", "batch_size: 1", ""),
+                  "layer { name: 'p' type: 'Reduction' bottom: 'data' top: 'p' }"));
   ASSERT_EQ(report.outputs.size(), 1U);
   EXPECT_EQ(report.outputs[0].name, "p");
 }

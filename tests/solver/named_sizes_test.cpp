@@ -25,13 +25,13 @@ class NamedSizes : public testing::Test {
     test::Records records =
         test::annotated_records({images.size(), test::boxed_rectangle(4, 4, {0, 0, 2, 2})});
     for (size_t i = 0; i < images.size(); ++i) records[i].first += "_" + images[i] + ".jpg";
-    const std::string database = folder_ / concat("db", databases_++);
+    const std::string database = folder_ / text("db", databases_++);
     test::write_database(database, records);
     std::string lines;
     for (const std::string& name : names) lines += name + " 4 4\n";
     Context context;
     const Net net(
-        test::net_param(concat(
+        test::net_param(text(
             "layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' data_param { "
             "source: '",
             database, "' backend: LMDB batch_size: 1 } }\n",

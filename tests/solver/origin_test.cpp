@@ -25,8 +25,8 @@ using testing::StartsWith;
 class NamedClassesLayer : public Layer, public DataSource {
  public:
   using Layer::Layer;
+  const DataSource* data_source() const override { return this; }
   Arity arity() const override { return {0, 0, 2, 2}; }
-  bool is_source() const override { return true; }
   void reshape(Blobs, Blobs top) override {
     top[0]->reshape(Shape{2, 3});
     top[1]->reshape(Shape{2});
@@ -58,9 +58,9 @@ class OriginTest : public test::SnapshotRun {
   /// Runs the solver of a file to its end. Its net is found beside it.
   std::string solve(const std::string& settings, const std::string& from = "") {
     const std::string path = folder_.write(
-        "solver.prototxt", concat("base_lr: 0.1 lr_policy: 'fixed' max_iter: 4 net: 'net.prototxt' "
-                                  "snapshot_prefix: '",
-                                  folder_ / "s", "' ", settings));
+        "solver.prototxt", text("base_lr: 0.1 lr_policy: 'fixed' max_iter: 4 net: 'net.prototxt' "
+                                "snapshot_prefix: '",
+                                folder_ / "s", "' ", settings));
     Context context;
     Solver solver(path, context);
     if (!from.empty()) solver.restore(from);
@@ -87,7 +87,7 @@ TEST_F(OriginTest, FilesOfARunNameProgramSolverNetAndClasses) {
     if (!format.empty() && !test::kBuiltWithHdf5) continue;
     SCOPED_TRACE(format);
     const std::string solver =
-        solve(concat("ema_decay: 0.5 snapshot_format: ", format.empty() ? "BINARYPROTO" : "HDF5"));
+        solve(text("ema_decay: 0.5 snapshot_format: ", format.empty() ? "BINARYPROTO" : "HDF5"));
     for (const Origin& origin : {origin_of_weights(file(4, ".caffemodel" + format)),
                                  origin_of_weights(file(4, "_ema.caffemodel" + format)),
                                  origin_of_state(file(4, ".solverstate" + format))}) {
@@ -105,8 +105,8 @@ TEST_F(OriginTest, IsTheSameAfterABreak) {
     if (!format.empty() && !test::kBuiltWithHdf5) continue;
     SCOPED_TRACE(format);
     const std::string settings =
-        concat("ema_decay: 0.5 snapshot: 2 type: 'AdamW' amsgrad: true snapshot_format: ",
-               format.empty() ? "BINARYPROTO" : "HDF5");
+        text("ema_decay: 0.5 snapshot: 2 type: 'AdamW' amsgrad: true snapshot_format: ",
+             format.empty() ? "BINARYPROTO" : "HDF5");
     solve(settings);
     const auto contents = [&] {
       std::vector<std::string> files;

@@ -74,7 +74,7 @@ TEST(RatePolicy, WarmsUpAnyPolicy) {
 TEST(RatePolicy, WarmsUpFromBelowMinLr) {
   for (const char* name : {"cosine", "linear", "poly' power: 1 #", "exp' gamma: 0.5 #"}) {
     const auto warm =
-        policy(concat("max_iter: 12 min_lr: 0.25 warmup_iter: 4 lr_policy: '", name, "'"));
+        policy(text("max_iter: 12 min_lr: 0.25 warmup_iter: 4 lr_policy: '", name, "'"));
     EXPECT_DOUBLE_EQ(warm.rate(0), 0) << name;
     EXPECT_DOUBLE_EQ(warm.rate(1), 0.125) << name;
     EXPECT_GE(warm.rate(4), 0.25) << name;
@@ -284,8 +284,7 @@ TEST(RatePolicy, RatesThatAreNoneAreRefused) {
 // A solver with max_iter 0, as in published folders, only tests its net.
 TEST(RatePolicy, NeedsNoIterations) {
   for (const char* name : {"poly", "cosine", "linear"}) {
-    EXPECT_TRUE(
-        std::isfinite(policy(concat("lr_policy: '", name, "' power: 1 max_iter: 0")).rate(0)))
+    EXPECT_TRUE(std::isfinite(policy(text("lr_policy: '", name, "' power: 1 max_iter: 0")).rate(0)))
         << name;
   }
 }
@@ -295,7 +294,7 @@ TEST(RatePolicy, SaysWhatTheNewPoliciesMiss) {
     expect_error([&] { policy(text); }, parts);
   };
   for (const char* name : {"cosine", "linear", "onecycle"})
-    refuse(concat("lr_policy: '", name, "'"), {name, "max_iter"});
+    refuse(text("lr_policy: '", name, "'"), {name, "max_iter"});
   refuse("lr_policy: 'cosin'", {"did you mean 'cosine'?"});
   refuse("lr_policy: 'plateau' gamma: 0.1", {"plateau_winsize"});
   refuse("lr_policy: 'plateau' gamma: 0.1 plateau_winsize: 0", {"plateau_winsize, not 0"});

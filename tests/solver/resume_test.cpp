@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <tuple>
 
-#include "crema/loss_scale.hpp"
 #include "crema/parameter_arena.hpp"
 #include "crema/solver.hpp"
 #include "model/binary_format.hpp"
@@ -112,9 +111,9 @@ class Resume : public ::testing::TestWithParam<std::tuple<ResumeCase, ResumeCase
 void expect_same_bits(const ResumeCase& type, const ResumeCase& settings, DType dtype,
                       const std::string& data) {
   const TempFolder folder;
-  const std::string text =
-      concat(type.settings, " ", settings.settings, " base_lr: 0.02 weight_decay: 0.01 ",
-             "snapshot_after_train: false snapshot_prefix: '", folder.path("snap"), "'");
+  const std::string prototxt =
+      text(type.settings, " ", settings.settings, " base_lr: 0.02 weight_decay: 0.01 ",
+           "snapshot_after_train: false snapshot_prefix: '", folder.path("snap"), "'");
   const auto finish = [](Training& run) {
     std::vector<double> losses;
     run->on_iteration = [&](const IterationReport& report) {
@@ -126,7 +125,7 @@ void expect_same_bits(const ResumeCase& type, const ResumeCase& settings, DType 
     return all;
   };
   // A resumed run takes the engines of the state.
-  Training straight(text, dtype, "", data), resumed(text, dtype, "", data);
+  Training straight(prototxt, dtype, "", data), resumed(prototxt, dtype, "", data);
   straight->step(5);
   const std::string state = straight->snapshot();
   const std::vector<double> expected = finish(straight);
@@ -159,12 +158,11 @@ TEST_P(Resume, EndsWithTheSameBitsOverShuffledRecords) {
   const auto& [type, settings, dtype] = GetParam();
   const TempFolder folder;
   test::write_counting_database(folder.path("records"), 37, 2, 9, 9);
-  expect_same_bits(
-      type, settings, dtype,
-      concat("layer { name: 'data' type: 'Data' top: 'data' top: 'label' "
-             "transform_param { mirror: true crop_size: 6 scale: 0.01 } data_param { "
-             "source: '",
-             folder.path("records"), "' backend: LMDB batch_size: 5 shuffle: true } }"));
+  expect_same_bits(type, settings, dtype,
+                   text("layer { name: 'data' type: 'Data' top: 'data' top: 'label' "
+                        "transform_param { mirror: true crop_size: 6 scale: 0.01 } data_param { "
+                        "source: '",
+                        folder.path("records"), "' backend: LMDB batch_size: 5 shuffle: true } }"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Solver, Resume,
@@ -172,16 +170,16 @@ INSTANTIATE_TEST_SUITE_P(Solver, Resume,
                                             ::testing::ValuesIn(kSettings),
                                             ::testing::Values(DType::f32, DType::f64)),
                          [](const auto& one) {
-                           return concat(std::get<0>(one.param).name, "_",
-                                         std::get<1>(one.param).name,
-                                         std::get<2>(one.param) == DType::f32 ? "_f32" : "_f64");
+                           return text(std::get<0>(one.param).name, "_",
+                                       std::get<1>(one.param).name,
+                                       std::get<2>(one.param) == DType::f32 ? "_f32" : "_f64");
                          });
 
 TEST(WeightAverage, FollowsTheWeightsByItsFormula) {
   const TempFolder folder;
-  Training run(concat("base_lr: 0.1 lr_policy: 'fixed' ema_decay: 0.75 max_iter: 4 "
-                      "snapshot_prefix: '",
-                      folder.path("snap"), "'"),
+  Training run(text("base_lr: 0.1 lr_policy: 'fixed' ema_decay: 0.75 max_iter: 4 "
+                    "snapshot_prefix: '",
+                    folder.path("snap"), "'"),
                DType::f64);
   std::vector<double> expected = run.params();
   for (int i = 0; i < 3; ++i) {
@@ -220,9 +218,9 @@ TEST(WeightAverage, FollowsTheWeightsByItsFormula) {
 // Each update of the warm-up has a decay of its own.
 TEST(WeightAverage, WarmsUpByItsFormula) {
   const TempFolder folder;
-  Training run(concat("base_lr: 0.1 lr_policy: 'fixed' ema_decay: 0.28125 ema_warmup: 10 "
-                      "max_iter: 4 snapshot_prefix: '",
-                      folder.path("snap"), "'"),
+  Training run(text("base_lr: 0.1 lr_policy: 'fixed' ema_decay: 0.28125 ema_warmup: 10 "
+                    "max_iter: 4 snapshot_prefix: '",
+                    folder.path("snap"), "'"),
                DType::f64);
   Parameter& parameter = *run->net().layer("ip").params()[0];
   std::vector<double> expected = test::values_of(parameter.data);
@@ -241,10 +239,10 @@ TEST(WeightAverage, WarmsUpByItsFormula) {
 // A state without the greatest means of squares was continued with those of its last update.
 TEST(Amsgrad, StatesOfRunsWithoutItAreRefused) {
   const TempFolder folder;
-  const std::string text =
-      concat("base_lr: 0.1 lr_policy: 'fixed' snapshot_prefix: '", folder.path("snap"), "' ");
+  const std::string prototxt =
+      text("base_lr: 0.1 lr_policy: 'fixed' snapshot_prefix: '", folder.path("snap"), "' ");
   for (const char* type : {"Adam", "AdamW"}) {
-    const std::string plain = concat(text, "momentum: 0.9 type: '", type, "' ");
+    const std::string plain = text(prototxt, "momentum: 0.9 type: '", type, "' ");
     Training without(plain), with(plain + "amsgrad: true");
     without->step(2);
     const std::string state = without->snapshot();
@@ -256,7 +254,7 @@ TEST(Amsgrad, StatesOfRunsWithoutItAreRefused) {
                  {other, "with amsgrad", "a third history", "set amsgrad: true", "--weights"});
     Training(plain + "amsgrad: true")->restore(other);
   }
-  Training sgd(text), adam(text + "type: 'Adam' momentum: 0.9 amsgrad: true");
+  Training sgd(prototxt), adam(prototxt + "type: 'Adam' momentum: 0.9 amsgrad: true");
   adam->step(1);
   expect_error([&] { sgd->restore(adam->snapshot()); },
                {"of type 'Adam'", "this solver's is 'SGD'"});
@@ -270,7 +268,7 @@ const std::string kTests =
 TEST(WeightAverage, IsWhatTestsRunOn) {
   const TempFolder folder;
   const auto losses = [&](const std::string& more) {
-    Training run(kTests + more + concat(" snapshot_prefix: '", folder.path("snap"), "'"));
+    Training run(kTests + more + text(" snapshot_prefix: '", folder.path("snap"), "'"));
     std::vector<double> tested;
     run->on_test = [&](const TestReport& report) { tested.push_back(report.loss); };
     run->solve();
@@ -286,16 +284,16 @@ TEST(WeightAverage, IsWhatTestsRunOn) {
   EXPECT_NE(averaged, plain);
 
   // A net of the file gives the same loss.
-  Training other(kTests + concat(" snapshot_prefix: '", folder.path("other"), "'"));
+  Training other(kTests + text(" snapshot_prefix: '", folder.path("other"), "'"));
   other->net().load_weights(folder.path("snap_iter_4_ema.caffemodel"), true);
   EXPECT_EQ(other->test()[0].loss, averaged[2]);
 }
 
 TEST(WeightAverage, SnapshotsWithinATestHoldTheWeights) {
   const TempFolder folder;
-  const std::string text =
-      kTests + concat("ema_decay: 0.9 snapshot_prefix: '", folder.path("snap"), "'");
-  Training straight(text), asked(text);
+  const std::string prototxt =
+      kTests + text("ema_decay: 0.9 snapshot_prefix: '", folder.path("snap"), "'");
+  Training straight(prototxt), asked(prototxt);
   straight->solve();
   int polls = 0;
   asked->poll = [&] {
@@ -303,7 +301,7 @@ TEST(WeightAverage, SnapshotsWithinATestHoldTheWeights) {
   };
   asked->solve();
   EXPECT_EQ(asked.params(), straight.params());
-  Training resumed(text);
+  Training resumed(prototxt);
   resumed->restore(folder.path("snap_iter_2.solverstate"));
   resumed->solve();
   EXPECT_EQ(resumed.params(), straight.params());
@@ -312,9 +310,9 @@ TEST(WeightAverage, SnapshotsWithinATestHoldTheWeights) {
 // A parameter that is frozen at first has no average until it learns.
 TEST(WeightAverage, OfAParameterStartsWhenItBeginsToLearn) {
   const TempFolder folder;
-  Training run(concat("base_lr: 0.1 lr_policy: 'fixed' ema_decay: 0.75 max_iter: 4 "
-                      "snapshot_prefix: '",
-                      folder.path("snap"), "'"),
+  Training run(text("base_lr: 0.1 lr_policy: 'fixed' ema_decay: 0.75 max_iter: 4 "
+                    "snapshot_prefix: '",
+                    folder.path("snap"), "'"),
                DType::f64);
   Parameter& thawed = *run->net().layer("ip").params()[0];
   thawed.lr_mult = 0;
@@ -362,9 +360,9 @@ TEST(WeightAverage, ThatDoesNotFitTheMemoryLeavesTheWeights) {
 
 TEST(WeightAverage, StartsAnewWhereAStateHasNone) {
   const TempFolder folder;
-  const std::string text = concat("base_lr: 0.1 lr_policy: 'fixed' max_iter: 4 snapshot_prefix: '",
-                                  folder.path("snap"), "' ");
-  Training without(text), with(text + "ema_decay: 0.5"), third(text + "ema_decay: 0.5");
+  const std::string prototxt = text(
+      "base_lr: 0.1 lr_policy: 'fixed' max_iter: 4 snapshot_prefix: '", folder.path("snap"), "' ");
+  Training without(prototxt), with(prototxt + "ema_decay: 0.5"), third(prototxt + "ema_decay: 0.5");
   without->solve();
   with->restore(folder.path("snap_iter_4.solverstate"));
   EXPECT_NE(with.warnings.find("no average of the weights (ema_decay)"), std::string::npos);
@@ -381,7 +379,7 @@ TEST(WeightAverage, StartsAnewWhereAStateHasNone) {
 TEST(Restore, RefusesAStateOfAnotherType) {
   const TempFolder folder;
   const std::string more =
-      concat(" base_lr: 0.1 lr_policy: 'fixed' snapshot_prefix: '", folder.path("snap"), "'");
+      text(" base_lr: 0.1 lr_policy: 'fixed' snapshot_prefix: '", folder.path("snap"), "'");
   Training adam("type: 'Adam' momentum: 0.9" + more), sgd(more),
       nesterov("type: 'Nesterov'" + more);
   adam->step(1);
@@ -424,7 +422,7 @@ TEST(LossScale, IsDividedOutOfTheUpdate) {
   EXPECT_EQ(after("loss_scale: 1024"), plain) << "a power of 2 is exact";
   EXPECT_EQ(after("loss_scale: 1024", 8), plain);
   Training run("base_lr: 1 lr_policy: 'fixed' loss_scale: 4");
-  EXPECT_EQ(loss_scale(run->net()), 4);
+  EXPECT_EQ(run->net().loss_scale(), 4);
   EXPECT_EQ(run->loss_scale(), 4);
   Net& net = run->net();
   net.clear_gradients();
@@ -444,11 +442,11 @@ TEST(LossScale, IsDividedOutOfTheUpdate) {
 // 6 is no power of 2: each change of the scale changes bits.
 TEST(LossScale, ThatTheProgramSetIsResumed) {
   const TempFolder folder;
-  const std::string text = concat(
+  const std::string prototxt = text(
       "base_lr: 0.1 lr_policy: 'fixed' momentum: 0.9 loss_scale: 8 "
       "snapshot_after_train: false snapshot_prefix: '",
       folder.path("snap"), "'");
-  Training straight(text), resumed(text);
+  Training straight(prototxt), resumed(prototxt);
   straight->step(2);
   const std::string first = straight->snapshot();
   straight->set_loss_scale(6);
@@ -457,7 +455,7 @@ TEST(LossScale, ThatTheProgramSetIsResumed) {
   straight->step(3);
   resumed->restore(second);
   EXPECT_EQ(resumed->loss_scale(), 6);
-  EXPECT_EQ(loss_scale(resumed->net()), 6);
+  EXPECT_EQ(resumed->net().loss_scale(), 6);
   resumed->step(3);
   EXPECT_EQ(resumed.params(), straight.params());
   resumed->restore(first);

@@ -51,22 +51,22 @@ std::string net_of(const std::string& name) {
   if (name == "rules") {
     std::string rules;
     for (const char* rule : {"phase: TRAIN", "min_level: 1", "stage: 'a'"}) {
-      rules += concat(" layer { name: '", rules.size(), "' type: 'ReLU' bottom: 'fc' top: 'r",
-                      rules.size(), "' include { ", rule, " } }");
+      rules += text(" layer { name: '", rules.size(), "' type: 'ReLU' bottom: 'fc' top: 'r",
+                    rules.size(), "' include { ", rule, " } }");
     }
-    return concat(kData, kLayers, rules);
+    return text(kData, kLayers, rules);
   }
   if (name == "frozen") {
-    return concat(kData,
-                  "layer { name: 'first' type: 'InnerProduct' bottom: 'data' top: 'fc' "
-                  "param { lr_mult: 0 } param { lr_mult: 0 } "
-                  "inner_product_param { num_output: 6 weight_filler { type: 'xavier' } } } "
-                  "layer { name: 'in' type: 'Input' top: 'in' input_param { shape { dim: 4 "
-                  "dim: 6 } } } layer { name: 'loss' type: 'EuclideanLoss' bottom: 'fc' "
-                  "bottom: 'in' top: 'loss' }");
+    return text(kData,
+                "layer { name: 'first' type: 'InnerProduct' bottom: 'data' top: 'fc' "
+                "param { lr_mult: 0 } param { lr_mult: 0 } "
+                "inner_product_param { num_output: 6 weight_filler { type: 'xavier' } } } "
+                "layer { name: 'in' type: 'Input' top: 'in' input_param { shape { dim: 4 "
+                "dim: 6 } } } layer { name: 'loss' type: 'EuclideanLoss' bottom: 'fc' "
+                "bottom: 'in' top: 'loss' }");
   }
   if (name == "detection") {
-    return concat(kData, kLayers, R"(
+    return text(kData, kLayers, R"(
       layer { name: 'found' type: 'MemoryData' top: 'found' top: 'n' include { phase: TEST }
               memory_data_param { batch_size: 1 channels: 1 height: 4 width: 7 } }
       layer { name: 'true' type: 'MemoryData' top: 'true' top: 'm' include { phase: TEST }
@@ -74,7 +74,7 @@ std::string net_of(const std::string& name) {
       layer { name: 'map' type: 'DetectionEvaluate' bottom: 'found' bottom: 'true' top: 'map'
               include { phase: TEST } detection_evaluate_param { num_classes: 3 } } )");
   }
-  return concat(kData, kLayers);
+  return text(kData, kLayers);
 }
 
 /// Boxes for a net that evaluates detections.
@@ -123,26 +123,26 @@ Seen run_solver(const SolverParameter& param) {
         add(values, value);
     };
     solver.on_test = [&](const TestReport& report) {
-      values += concat("test ", report.iteration, ' ', report.net, ';');
+      values += text("test ", report.iteration, ' ', report.net, ';');
       add(values, report.loss);
       for (const TestReport::Output& output : report.outputs) {
-        values += concat(output.name, output.index, output.loss_weight, ';');
+        values += text(output.name, output.index, output.loss_weight, ';');
         add(values, output.value);
       }
       for (const TestReport::Class& one : report.classes) {
-        values += concat(one.output, one.label, ';');
+        values += text(one.output, one.label, ';');
         add(values, one.average_precision);
       }
     };
     solver.on_snapshot = [&](const std::string& file) { values += file + ';'; };
     solver.solve();
-    values += concat(solver.net().name(), solver.net().phase() == Phase::train, ';');
+    values += text(solver.net().name(), solver.net().phase() == Phase::train, ';');
     for (const std::string& blob : solver.net().blob_names()) values += blob + ';';
     for (const double value : params_of(solver.net())) add(values, value);
     for (const double value : gradients_of(solver.net())) add(values, value);
     for (const NetStep& step : solver.net().steps()) {
-      values += concat(step.name, step.type, step.engine, step.recomputed, step.backward,
-                       step.top_format, ';');
+      values += text(step.name, step.type, step.engine, step.recomputed, step.backward,
+                     step.top_format, ';');
     }
   });
   add_files(seen.values, folders().out.path("out"));
@@ -151,7 +151,7 @@ Seen run_solver(const SolverParameter& param) {
 
 std::unique_ptr<Message> make_solver(const std::string& base) {
   auto param = std::make_unique<SolverParameter>();
-  parse_text_proto(with_folders(concat(kSolver, "net_param { ", net_of(base), " }")),
+  parse_text_proto(with_folders(text(kSolver, "net_param { ", net_of(base), " }")),
                    "solver.prototxt", *param);
   return param;
 }
@@ -173,7 +173,7 @@ void add_solver(std::vector<SettingsTrial>& all) {
   all.push_back({.field = field("layer_wise_reduce"), .because = "one device is used"});
   all.push_back({.field = field("lr_policy"), .set = "lr_policy: 'linear'"});
   for (const char* name : {"rise", "div", "final_div", "three_phase", "anneal"}) {
-    all.push_back({.field = field(concat("onecycle_", name)), .given = "lr_policy: 'onecycle'"});
+    all.push_back({.field = field(text("onecycle_", name)), .given = "lr_policy: 'onecycle'"});
   }
   all.push_back({.field = field("restart_iter"),
                  .set = "restart_iter: 3",
@@ -183,7 +183,7 @@ void add_solver(std::vector<SettingsTrial>& all) {
   for (const auto& [name, text] :
        {std::pair{"gamma", "exp"}, std::pair{"power", "poly"}, std::pair{"stepsize", "step"}}) {
     all.push_back({.field = field(name),
-                   .given = concat("lr_policy: '", text, "' gamma: 0.3 power: 1.5 stepsize: 4")});
+                   .given = text("lr_policy: '", text, "' gamma: 0.3 power: 1.5 stepsize: 4")});
   }
   all.push_back({.field = field("stepvalue"),
                  .set = "stepvalue: 5",
@@ -200,12 +200,12 @@ void add_solver(std::vector<SettingsTrial>& all) {
       {.field = field("stageiter"), .set = "stageiter: 9", .given = stages, .error = "stageiter"});
   all.push_back({.field = field("type"), .set = "type: 'Nesterov'"});
   for (const char* type : {"ADAGRAD", "RMSPROP"}) {
-    all.push_back({.field = field(concat("solver_type=", type)), .error = "momentum 0.9"});
+    all.push_back({.field = field(text("solver_type=", type)), .error = "momentum 0.9"});
   }
   all.push_back({.field = field("solver_type=SAG"), .error = "SAG"});
   all.push_back({.field = field("amsgrad"), .given = "type: 'Adam'"});
   for (const auto& [name, type] : {std::pair{"momentum2", "Adam"}, std::pair{"delta", "Adam"}})
-    all.push_back({.field = field(name), .given = concat("type: '", type, "'")});
+    all.push_back({.field = field(name), .given = text("type: '", type, "'")});
   all.push_back({.field = field("regularization_type"), .set = "regularization_type: 'L1'"});
   all.push_back({.field = field("ema_test"), .given = "ema_decay: 0.5"});
   all.push_back({.field = field("ema_warmup"), .given = "ema_decay: 0.9"});
@@ -281,12 +281,12 @@ void add_layer(std::vector<SettingsTrial>& all) {
   all.push_back({.field = "Layer net_param.layer.exclude.phase=TRAIN",
                  .error = "is not in the net whose parameters"});
   for (const char* list : {"stage", "not_stage"})
-    all.push_back({.field = concat("NetStateRule.", list), .set = concat(list, ": 'a'")});
+    all.push_back({.field = text("NetStateRule.", list), .set = text(list, ": 'a'")});
   for (const char* name : {"quantization_param", "trt_param", "mn_activation_param",
                            "mn_grad_compress_param", "multinode"}) {
     const std::string inside =
         std::string_view(name) == "trt_param" ? "deploy: 'a' model: 'b'" : "";
-    all.push_back({.field = field(name), .set = concat(name, " { ", inside, " }")});
+    all.push_back({.field = field(name), .set = text(name, " { ", inside, " }")});
   }
 }
 
@@ -311,7 +311,7 @@ bool is_documented(const FieldDescriptor& field) {
       const auto has = [&](const std::string& words) {
         return line.find(words) != std::string::npos;
       };
-      if (has(concat("param.", field.name(), "()")) || (has(field.name()) && has("no effect")))
+      if (has(text("param.", field.name(), "()")) || (has(field.name()) && has("no effect")))
         return true;
     }
   }

@@ -52,9 +52,9 @@ TEST(SolverSettings, OfOtherRatePoliciesHaveNoEffect) {
   const auto expect = [](const std::string& setting, const std::string& policy) {
     const std::string field = setting.substr(0, setting.find(':'));
     EXPECT_EQ(notes_of(setting + " lr_policy: 'inv'"),
-              concat("the solver's ", field, " has no effect with lr_policy 'inv'; it belongs to ",
-                     policy));
-    EXPECT_EQ(notes_of(concat(setting, " lr_policy: '", policy, "'")), "");
+              text("the solver's ", field, " has no effect with lr_policy 'inv'; it belongs to ",
+                   policy));
+    EXPECT_EQ(notes_of(text(setting, " lr_policy: '", policy, "'")), "");
   };
   expect("onecycle_rise: 0.2", "onecycle");
   expect("onecycle_div: 10", "onecycle");
@@ -78,7 +78,7 @@ TEST(SolverSettings, WithoutWhatTheyActOnHaveNoEffect) {
   const auto expect = [](const std::string& setting, const std::string& what,
                          const std::string& with) {
     const std::string field = setting.substr(0, setting.find(':'));
-    EXPECT_EQ(notes_of(setting), concat("the solver's ", field, " has no effect without ", what));
+    EXPECT_EQ(notes_of(setting), text("the solver's ", field, " has no effect without ", what));
     EXPECT_EQ(notes_of(setting + " " + with), "");
   };
   expect("test_compute_loss: true", "test_iter", "test_iter: 1");
@@ -133,7 +133,7 @@ TEST(SolverSettings, EachIsReadOrSaysThatItIsNot) {
     if (field->name() == "ap_version") value = "'11point'";
     const std::string name(field->name());
     if (name == "debug_info") continue;  // the nets' passes read it, or a note says so
-    const std::string notes = notes_of(concat(name, ": ", value));
+    const std::string notes = notes_of(text(name, ": ", value));
     EXPECT_EQ(notes.find(name) == std::string::npos, read.count(name) == 1)
         << name << ": " << notes;
   }

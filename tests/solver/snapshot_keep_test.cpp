@@ -123,7 +123,7 @@ TEST_F(SnapshotKeepTest, AFullDiskLeavesTheLastGoodSnapshotAndSaysWhatToDo) {
     warnings_.clear();
     Context context = logging();
     Solver solver(
-        solver_param(concat("max_iter: 6 snapshot: 2 snapshot_keep: 1 snapshot_format: ", format)),
+        solver_param(text("max_iter: 6 snapshot: 2 snapshot_keep: 1 snapshot_format: ", format)),
         context);
     rlimit before;
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -180,7 +180,7 @@ TEST_F(SnapshotKeepTest, AFullDiskLeavesTheSnapshotThatWouldBeReplaced) {
     SCOPED_TRACE(format);
     Context context = logging();
     SolverParameter param = solver_param(
-        concat("type: 'Adam' ema_decay: 0.5 max_iter: 2 snapshot: 2 snapshot_format: ", format));
+        text("type: 'Adam' ema_decay: 0.5 max_iter: 2 snapshot: 2 snapshot_format: ", format));
     param.mutable_net_param()->mutable_layer(1)->mutable_inner_product_param()->set_num_output(900);
     Solver first(param, context);
     first.solve();
@@ -237,12 +237,12 @@ TEST_F(SnapshotKeepTest, SaysWhichValueIsTheBest) {
     SolverParameter param = solver_param("max_iter: 1 test_iter: 1 test_interval: 2");
     LayerParameter& layer = *param.mutable_net_param()->add_layer();
     parse_text_proto(
-        concat("name: 'out' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: '", name, "'"),
+        text("name: 'out' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: '", name, "'"),
         "layer", layer);
     param.set_snapshot_best(name);
     log.clear();
     Solver solver(param, context);
-    EXPECT_NE(log.find(concat("the snapshot with the ", best, " '", name, "' of test net 0")),
+    EXPECT_NE(log.find(text("the snapshot with the ", best, " '", name, "' of test net 0")),
               std::string::npos)
         << log;
   }
@@ -355,19 +355,19 @@ TEST_F(SnapshotKeepTest, APlaceForTheBestIsChecked) {
 // Files hold a shared parameter once for each layer.
 TEST_F(SnapshotKeepTest, SharedParametersTakeSpaceInEachLayer) {
   const auto layer = [](const char* name, const char* bottom) {
-    return concat("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '",
-                  name,
-                  "' param { name: 'w' } param { name: 'b' } inner_product_param { num_output: 60 "
-                  "weight_filler { type: 'xavier' } } } ");
+    return text("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '",
+                name,
+                "' param { name: 'w' } param { name: 'b' } inner_product_param { num_output: 60 "
+                "weight_filler { type: 'xavier' } } } ");
   };
   SolverParameter param;
   parse_text_proto(
-      concat("net_param { layer { name: 'x' type: 'Input' top: 'x' top: 'label' input_param { "
-             "shape { dim: 2 dim: 60 } shape { dim: 2 } } } ",
-             layer("a", "x"), layer("b", "a"), layer("c", "b"),
-             "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' "
-             "top: 'loss' } } base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: '",
-             folder_ / "s", "'"),
+      text("net_param { layer { name: 'x' type: 'Input' top: 'x' top: 'label' input_param { "
+           "shape { dim: 2 dim: 60 } shape { dim: 2 } } } ",
+           layer("a", "x"), layer("b", "a"), layer("c", "b"),
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' "
+           "top: 'loss' } } base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: '",
+           folder_ / "s", "'"),
       "solver.prototxt", param);
   for (const bool diffs : {false, true}) {
     param.set_snapshot_diff(diffs);

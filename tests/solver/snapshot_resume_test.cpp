@@ -32,9 +32,8 @@ TEST_F(SnapshotResumeTest, WeightsOfAnotherRunAreNotTakenForThoseOfTheState) {
     for (const char* ending : {".caffemodel", "_ema.caffemodel"}) {
       SCOPED_TRACE(ending + format);
       Context context = logging();
-      const std::string settings =
-          concat("max_iter: 4 snapshot: 2 ema_decay: 0.5 snapshot_format: ",
-                 format.empty() ? "BINARYPROTO" : "HDF5");
+      const std::string settings = text("max_iter: 4 snapshot: 2 ema_decay: 0.5 snapshot_format: ",
+                                        format.empty() ? "BINARYPROTO" : "HDF5");
       Solver(solver_param(settings), context).solve();
       const std::string state = file(4, ".solverstate" + format),
                         weights = file(4, ending + format);
@@ -306,12 +305,12 @@ TEST_F(SnapshotResumeTest, RefusesIterationsThatNoRunHas) {
     SolverState saved = whole;
     saved.set_iter(value);
     write_solver_state(state, saved);
-    expect_error([&] { solver.restore(state); }, {state, concat("iter ", value), "damaged"});
+    expect_error([&] { solver.restore(state); }, {state, text("iter ", value), "damaged"});
     EXPECT_EQ(solver.resume(), file(2, ".solverstate"));
     saved = whole;
     saved.set_current_step(value);
     write_solver_state(state, saved);
-    expect_error([&] { solver.restore(state); }, {state, concat("current_step ", value)});
+    expect_error([&] { solver.restore(state); }, {state, text("current_step ", value)});
   }
   whole.set_iter(INT_MAX);
   write_solver_state(state, whole);
@@ -325,15 +324,15 @@ TEST_F(SnapshotResumeTest, AChangedSourceIsNamedAndStartsFromTheBeginning) {
   const auto param = [&](const char* source) {
     SolverParameter result;
     parse_text_proto(
-        concat("net_param { layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param {"
-               " source: '",
-               folder_ / source,
-               "' backend: LMDB batch_size: 5 } }"
-               "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
-               "inner_product_param { num_output: 40 } }"
-               "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
-               "top: 'loss' } } base_lr: 0.001 lr_policy: 'fixed' max_iter: 3 snapshot_prefix: '",
-               folder_ / "s", "'"),
+        text("net_param { layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param {"
+             " source: '",
+             folder_ / source,
+             "' backend: LMDB batch_size: 5 } }"
+             "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
+             "inner_product_param { num_output: 40 } }"
+             "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
+             "top: 'loss' } } base_lr: 0.001 lr_policy: 'fixed' max_iter: 3 snapshot_prefix: '",
+             folder_ / "s", "'"),
         "solver.prototxt", result);
     return result;
   };
@@ -389,7 +388,7 @@ TEST_F(Hdf5Snapshots, ResumePassesOverStatesThatCannotBeTrue) {
     Tensor rows(Shape{4099}, DType::f32);
     rows.fill(1);
     writer.put("iter", 9);
-    for (int i = 0; i < 9; ++i) writer.append(concat("/history/", i), rows);
+    for (int i = 0; i < 9; ++i) writer.append(text("/history/", i), rows);
     writer.finish();
   }
   std::string bytes = test::read_file(file(9, ".solverstate.h5"));
@@ -413,9 +412,9 @@ TEST_F(Hdf5Snapshots, ResumePassesOverStatesThatCannotBeTrue) {
 // In Caffe's files the owner alone has a shared parameter.
 TEST_F(Hdf5Snapshots, SharedParametersMayBeThereOnce) {
   const auto layer = [](const char* name, const char* bottom) {
-    return concat("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '",
-                  name, "' param { name: 'w' } inner_product_param { num_output: 3 bias_term: ",
-                  *name == 'b' ? "true" : "false", " } }");
+    return text("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '",
+                name, "' param { name: 'w' } inner_product_param { num_output: 3 bias_term: ",
+                *name == 'b' ? "true" : "false", " } }");
   };
   const NetParameter param = test::net_param(
       "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }" +

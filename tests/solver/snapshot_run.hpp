@@ -21,19 +21,19 @@ class SnapshotRun : public ::testing::Test {
   SolverParameter solver_param(const std::string& more) const {
     SolverParameter param;
     parse_text_proto(
-        concat("net_param { name: 'falling' layer { name: 'x' type: 'Input' top: 'x' top: 'label' "
-               "input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }"
-               "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param {"
-               " num_output: 4 } }"
-               "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
-               "top: 'loss' } } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' snapshot_prefix: '",
-               folder_ / "s", "' ", more),
+        text("net_param { name: 'falling' layer { name: 'x' type: 'Input' top: 'x' top: 'label' "
+             "input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }"
+             "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param {"
+             " num_output: 4 } }"
+             "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
+             "top: 'loss' } } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' snapshot_prefix: '",
+             folder_ / "s", "' ", more),
         "solver.prototxt", param);
     return param;
   }
 
   std::string file(int iteration, const std::string& ending) const {
-    return concat(folder_ / "s", "_iter_", iteration, ending);
+    return text(folder_ / "s", "_iter_", iteration, ending);
   }
   /// The iterations of the snapshots on disk; each has both files, or the test fails.
   std::set<int> on_disk() const {

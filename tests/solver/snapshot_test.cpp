@@ -33,11 +33,11 @@ class SnapshotTest : public ::testing::Test {
   /// A net that reads shuffled records in TRAIN and TEST, with random masks.
   SolverParameter solver_param(const std::string& more) const {
     const auto data = [&](const char* phase) {
-      return concat("layer { name: 'data' type: 'Data' top: 'data' top: 'label' include { phase: ",
-                    phase, " } transform_param { mirror: true scale: 0.01 } data_param { source: '",
-                    folder_ / "records", "' backend: LMDB batch_size: 5 shuffle: true } }\n");
+      return text("layer { name: 'data' type: 'Data' top: 'data' top: 'label' include { phase: ",
+                  phase, " } transform_param { mirror: true scale: 0.01 } data_param { source: '",
+                  folder_ / "records", "' backend: LMDB batch_size: 5 shuffle: true } }\n");
     };
-    const std::string text = concat(
+    const std::string prototxt = text(
         "net_param { ", data("TRAIN"), data("TEST"),
         "layer { name: 'drop' type: 'Dropout' bottom: 'data' top: 'drop' }"
         "layer { name: 'ip' type: 'InnerProduct' bottom: 'drop' top: 'ip' inner_product_param {"
@@ -46,7 +46,7 @@ class SnapshotTest : public ::testing::Test {
         "base_lr: 0.1 momentum: 0.9 weight_decay: 0.001 ",
         more);
     SolverParameter param;
-    parse_text_proto(text, "solver.prototxt", param);
+    parse_text_proto(prototxt, "solver.prototxt", param);
     if (!param.has_snapshot_prefix()) param.set_snapshot_prefix(prefix());
     return param;
   }
@@ -55,7 +55,7 @@ class SnapshotTest : public ::testing::Test {
   static std::string unfinished(const std::string& file, int process) {
     char host[256] = "";
     ::gethostname(host, sizeof host - 1);
-    return concat(file, ".tmp.", host, ".", process);
+    return text(file, ".tmp.", host, ".", process);
   }
 
   test::ScratchFolder folder_;
@@ -162,7 +162,7 @@ TEST_F(SnapshotTest, SaysHowOftenTheRateWasLowered) {
         std::pair{"lr_policy: 'step' gamma: 0.5 stepsize: 2", 2},
         std::pair{"lr_policy: 'fixed'", 0}}) {
     Context context;
-    Solver solver(solver_param(concat(policy, " max_iter: 6")), context);
+    Solver solver(solver_param(text(policy, " max_iter: 6")), context);
     solver.solve();
     SolverState state;
     read_binary_proto(prefix() + "_iter_6.solverstate", state);
@@ -214,7 +214,7 @@ TEST_F(SnapshotTest, StartsFromTheWeightsThatTheSolverNames) {
   Solver first(solver_param("lr_policy: 'fixed' max_iter: 2"), context);
   first.solve();
   const std::string file = prefix() + "_iter_2.caffemodel";
-  const SolverParameter named = solver_param(concat("lr_policy: 'fixed' weights: '", file, "'"));
+  const SolverParameter named = solver_param(text("lr_policy: 'fixed' weights: '", file, "'"));
   Context other;
   EXPECT_EQ(params_of(Solver(named, other).net()), params_of(first.net()));
   const std::vector<std::string> none;
@@ -310,7 +310,7 @@ TEST_F(SnapshotTest, APeriodicSnapshotThatFailsIsTriedAgainAtTheNextPeriod) {
   }});
   const auto param = [&](const std::string& more) {
     return solver_param(
-        concat("lr_policy: 'fixed' snapshot: 2 snapshot_prefix: '", home, "/s' ", more));
+        text("lr_policy: 'fixed' snapshot: 2 snapshot_prefix: '", home, "/s' ", more));
   };
   const auto leave_and_return = [&](Solver& solver, int left, int back) {
     solver.on_iteration = [&, left, back](const IterationReport& report) {
@@ -391,14 +391,14 @@ TEST_F(SnapshotTest, ATestNetMayNotLearnAlone) {
   const std::string input =
       "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } } ";
   const auto net = [&](const char* name) {
-    return concat(input, "layer { name: '", name,
-                  "' type: 'InnerProduct' bottom: 'x' top: 'y'"
-                  " inner_product_param { num_output: 2 } }"
-                  " layer { name: 'loss' type: 'EuclideanLoss' bottom: 'y' bottom: 'y' top: 'l' }");
+    return text(input, "layer { name: '", name,
+                "' type: 'InnerProduct' bottom: 'x' top: 'y'"
+                " inner_product_param { num_output: 2 } }"
+                " layer { name: 'loss' type: 'EuclideanLoss' bottom: 'y' bottom: 'y' top: 'l' }");
   };
   SolverParameter param;
-  parse_text_proto(concat("train_net_param { ", net("fc8"), " } test_net_param { ", net("fc8_test"),
-                          " } test_iter: 1 test_interval: 1 base_lr: 0.1 lr_policy: 'fixed'"),
+  parse_text_proto(text("train_net_param { ", net("fc8"), " } test_net_param { ", net("fc8_test"),
+                        " } test_iter: 1 test_interval: 1 base_lr: 0.1 lr_policy: 'fixed'"),
                    "solver.prototxt", param);
   Context context;
   expect_error([&] { Solver(param, context); }, {"'fc8_test'", "give the layer the name"});

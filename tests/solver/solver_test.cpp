@@ -318,7 +318,7 @@ TEST_F(SolverTest, StopsAtALossThatIsNotFinite) {
   Context other;
   Solver poisoned(solver_param(kNet + kSgd + "max_iter: 5 snapshot_after_train: false"), other);
   fill_inputs(poisoned.net());
-  poisoned.net().input("data").host_mut<float>()[0] = NAN;
+  poisoned.net().input("data").change<float>()[0] = NAN;
   // Where the ReLU behind the convolution hides the NaN from the loss, the gradient still has it.
   expect_error([&] { poisoned.solve(); },
                {"not finite", "iteration 0", "'data'", "nan at (0, 0, 0, 0)"});
@@ -519,7 +519,7 @@ TEST_F(SolverTest, SettingsOfForksAreTold) {
   };
   EXPECT_EQ(warnings("layer_wise_reduce: true average_loss: 2 display: 1 solver_mode: CPU"), "");
   for (const char* name : {"store_blobs_in_old_format", "larc_turbo", "disabled_update"}) {
-    EXPECT_NE(warnings(concat(name, ": true")).find(concat("'", name, "' belongs to a fork")),
+    EXPECT_NE(warnings(text(name, ": true")).find(text("'", name, "' belongs to a fork")),
               std::string::npos)
         << name;
   }

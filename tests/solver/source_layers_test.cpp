@@ -22,7 +22,7 @@ class SourceLayers : public ::testing::Test {
   std::string hdf5_list() {
     std::string list;
     for (const int rows : {6, 7}) {
-      const std::string file = folder_ / concat("rows", rows, ".h5");
+      const std::string file = folder_ / text("rows", rows, ".h5");
       std::vector<double> data, labels;
       for (int i = 0; i < rows; ++i) {
         data.insert(data.end(), {0.1 * i, 1.0 / (i + rows), 0.3});
@@ -37,13 +37,13 @@ class SourceLayers : public ::testing::Test {
   SolverParameter solver_param(const std::string& data) const {
     SolverParameter param;
     parse_text_proto(
-        concat("net_param { ", data,
-               "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
-               "inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }"
-               "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
-               "top: 'loss' } } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' iter_size: 2 "
-               "max_iter: 9 snapshot: 4 test_iter: 2 test_interval: 2 snapshot_prefix: '",
-               folder_ / "snap", "'"),
+        text("net_param { ", data,
+             "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
+             "inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }"
+             "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
+             "top: 'loss' } } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' iter_size: 2 "
+             "max_iter: 9 snapshot: 4 test_iter: 2 test_interval: 2 snapshot_prefix: '",
+             folder_ / "snap", "'"),
         "solver.prototxt", param);
     return param;
   }

@@ -56,7 +56,7 @@ class Parameters {
   static void draw(Tensor& tensor, uint64_t stream) {
     Random random(kSeed, stream);
     Tensor values(tensor.shape(), DType::f64);
-    double* to = values.host_overwrite<double>();
+    double* to = values.overwrite<double>();
     for (int64_t i = 0; i < values.count(); ++i) to[i] = random.uniform(-1, 1);
     tensor.copy_from(values);
   }
@@ -187,7 +187,7 @@ class PaperRule : public ::testing::TestWithParam<PaperCase> {};
 TEST_P(PaperRule, GivesTheNumbersOfItsFormula) {
   const PaperCase& c = GetParam();
   SolverParameter param;
-  parse_text_proto(concat(c.settings, " weight_decay: 0.125"), "solver.prototxt", param);
+  parse_text_proto(text(c.settings, " weight_decay: 0.125"), "solver.prototxt", param);
   Context context;
   UpdateRule rule(param, context);
   Parameters parameters({{2}, {1, 2, 0}}, DType::f64, rule.history_count());
@@ -196,11 +196,10 @@ TEST_P(PaperRule, GivesTheNumbersOfItsFormula) {
   for (Tensor& history : parameters.history()) history.fill(0);
   const double start[] = {0.5, -0.25, 1.5};
   const double gradients[2][3] = {{0.25, -0.5, 0.75}, {-0.125, 0.375, 0.5}};
-  for (int i = 0; i < 3; ++i) arena.data().host_mut<double>()[at(i)] = start[i];
+  for (int i = 0; i < 3; ++i) arena.data().change<double>()[at(i)] = start[i];
   for (int iteration = 0; iteration < 2; ++iteration) {
     // As sums over two passes.
-    for (int i = 0; i < 3; ++i)
-      arena.diff().host_mut<double>()[at(i)] = 2 * gradients[iteration][i];
+    for (int i = 0; i < 3; ++i) arena.diff().change<double>()[at(i)] = 2 * gradients[iteration][i];
     EXPECT_TRUE(rule.update(arena, parameters.history(),
                             {.iteration = iteration, .rate = 0.125, .gradient_scale = 0.5}));
   }
@@ -321,9 +320,9 @@ TEST(UpdateRule, AmsgradDividesByTheGreatestMeanOfSquares) {
   for (const AmsgradCase& c : cases) {
     SCOPED_TRACE(c.type);
     Context context;
-    UpdateRule rule(settings_of(concat("type: '", c.type,
-                                       "' amsgrad: true momentum: 0.75 momentum2: 0.875 "
-                                       "delta: 0.0009765625 weight_decay: 0.125")),
+    UpdateRule rule(settings_of(text("type: '", c.type,
+                                     "' amsgrad: true momentum: 0.75 momentum2: 0.875 "
+                                     "delta: 0.0009765625 weight_decay: 0.125")),
                     context);
     EXPECT_EQ(rule.name(), c.type);
     ASSERT_EQ(rule.history_count(), 3);
@@ -331,9 +330,9 @@ TEST(UpdateRule, AmsgradDividesByTheGreatestMeanOfSquares) {
     ParameterArena& arena = parameters.arena();
     const auto at = [&](int value) { return value < 2 ? value : arena.segments()[1].offset; };
     for (Tensor& history : parameters.history()) history.fill(0);
-    for (int i = 0; i < 3; ++i) arena.data().host_mut<double>()[at(i)] = start[i];
+    for (int i = 0; i < 3; ++i) arena.data().change<double>()[at(i)] = start[i];
     for (int iteration = 0; iteration < 3; ++iteration) {
-      for (int i = 0; i < 3; ++i) arena.diff().host_mut<double>()[at(i)] = gradients[iteration][i];
+      for (int i = 0; i < 3; ++i) arena.diff().change<double>()[at(i)] = gradients[iteration][i];
       EXPECT_TRUE(
           rule.update(arena, parameters.history(), {.iteration = iteration, .rate = 0.125}));
     }
@@ -356,7 +355,7 @@ TEST(UpdateRule, HasTheSameBitsOnAnyNumberOfThreads) {
       std::vector<double> moved[3], averaged[3];
       for (const int threads : {1, 2, 5}) {
         Context context({.threads = threads});
-        UpdateRule rule(settings_of(concat("weight_decay: 0.01 type: '", type, "'")), context);
+        UpdateRule rule(settings_of(text("weight_decay: 0.01 type: '", type, "'")), context);
         Parameters parameters(kMixed, dtype, rule.history_count());
         // Of squares.
         for (Tensor& history : parameters.history()) history.fill(0.25);
@@ -414,15 +413,15 @@ TEST(UpdateRule, ClipsEachValueOfTheMeanGradient) {
   const double start[] = {1, 2, 3}, gradients[] = {-8, 0.5, 8};
   parameters.history()[0].fill(0);
   for (int i = 0; i < 3; ++i) {
-    arena.data().host_mut<double>()[i] = start[i];
-    arena.diff().host_mut<double>()[i] = gradients[i];
+    arena.data().change<double>()[i] = start[i];
+    arena.diff().change<double>()[i] = gradients[i];
   }
   EXPECT_TRUE(rule.update(arena, parameters.history(), {.rate = 1, .gradient_scale = 0.5}));
   // w - (clipped + w): the decay is not clipped.
   EXPECT_EQ(arena.data().at(0), 0.5);
   EXPECT_EQ(arena.data().at(1), -0.25);
   EXPECT_EQ(arena.data().at(2), -0.5);
-  arena.diff().host_mut<double>()[1] = HUGE_VAL;
+  arena.diff().change<double>()[1] = HUGE_VAL;
   EXPECT_FALSE(rule.update(arena, parameters.history(), {.rate = 1}))
       << "clipping must not hide it";
 }
@@ -430,7 +429,7 @@ TEST(UpdateRule, ClipsEachValueOfTheMeanGradient) {
 TEST(UpdateRule, LionSeesAGradientThatIsNotFinite) {
   Context context;
   Parameters parameters({{3}}, DType::f32);
-  parameters.arena().diff().host_mut<float>()[1] = NAN;
+  parameters.arena().diff().change<float>()[1] = NAN;
   EXPECT_FALSE(UpdateRule(settings_of("type: 'Lion'"), context)
                    .update(parameters.arena(), parameters.history(), {.rate = 1}));
 }
@@ -439,7 +438,7 @@ TEST(UpdateRule, LionSeesAGradientThatIsNotFinite) {
 TEST(UpdateRule, ParametersOfZerosMoveByThePlainRate) {
   for (const char* type : {"LARS", "LAMB"}) {
     Context context;
-    UpdateRule rule(settings_of(concat("type: '", type, "'")), context);
+    UpdateRule rule(settings_of(text("type: '", type, "'")), context);
     Parameters parameters({{2}}, DType::f64, rule.history_count());
     for (Tensor& history : parameters.history()) history.fill(0);
     parameters.arena().data().fill(0);
@@ -471,7 +470,7 @@ TEST(UpdateRule, RefusesSettingsThatTheTypeCannotWorkWith) {
   refuse("larc: true larc_eta: 0", {"larc_eta 0 must be positive"});
   refuse("local_lr_auto: true local_gw_ratio: -1", {"local_gw_ratio -1 must be positive"});
   for (const char* type : {"SGD", "LAMB", "Lion", "AdaDelta"})
-    refuse(concat("type: '", type, "' amsgrad: true"),
+    refuse(text("type: '", type, "' amsgrad: true"),
            {type, "amsgrad true cannot be used", "remove it", "Adam or AdamW"});
   refuse("amsgrad: true", {"'SGD'", "amsgrad true cannot be used"});
   refuse("type: 'AdmaW' amsgrad: true", {"'AdmaW'", "did you mean 'AdamW'?"});
@@ -485,7 +484,7 @@ TEST(UpdateRule, TakesTheOldEnumForAllPublishedTypes) {
   for (const auto& [old, type] : {std::pair{"SGD", "SGD"}, std::pair{"NESTEROV", "Nesterov"},
                                   std::pair{"ADAGRAD", "AdaGrad"}, std::pair{"RMSPROP", "RMSProp"},
                                   std::pair{"ADADELTA", "AdaDelta"}, std::pair{"ADAM", "Adam"}}) {
-    EXPECT_EQ(UpdateRule(settings_of(concat("solver_type: ", old)), context).name(), type);
+    EXPECT_EQ(UpdateRule(settings_of(text("solver_type: ", old)), context).name(), type);
   }
 }
 
@@ -528,7 +527,7 @@ TEST(UpdateRule, SaysWhenAStepIsNotFinite) {
     Parameters parameters({{10}, {2 * kUpdateChunk}}, DType::f32);
     ParameterArena& arena = parameters.arena();
     EXPECT_TRUE(rule.update(arena, parameters.history(), {.rate = 1}));
-    arena.diff().host_mut<float>()[arena.size() - 1] = static_cast<float>(bad);
+    arena.diff().change<float>()[arena.size() - 1] = static_cast<float>(bad);
     EXPECT_FALSE(rule.update(arena, parameters.history(), {.rate = 1})) << bad;
   }
 }

@@ -179,8 +179,8 @@ const char* const kLayers = R"(
 
 SolverParameter lenet(const std::string& source) {
   SolverParameter param;
-  parse_text_proto(concat("base_lr: 0.01 lr_policy: 'inv' gamma: 0.0001 power: 0.75 momentum: 0.9 ",
-                          "weight_decay: 0.0005 net_param { name: 'lenet' ", source, kLayers),
+  parse_text_proto(text("base_lr: 0.01 lr_policy: 'inv' gamma: 0.0001 power: 0.75 momentum: 0.9 ",
+                        "weight_decay: 0.0005 net_param { name: 'lenet' ", source, kLayers),
                    "solver.prototxt", param);
   return param;
 }
@@ -216,7 +216,7 @@ TEST(SteadyState, TrainingADetectorTakesNoMemoryAndNoLock) {
                            "use_prior_for_matching: false conf_loss_type: LOGISTIC"}) {
     Context context({.threads = 2});
     SolverParameter param;
-    parse_text_proto(concat(R"(base_lr: 0.001 lr_policy: 'fixed' net_param {
+    parse_text_proto(text(R"(base_lr: 0.001 lr_policy: 'fixed' net_param {
   layer { name: "in" type: "Input" top: "data" top: "truth"
           input_param { shape { dim: 4 dim: 3 dim: 32 dim: 32 } shape { dim: 1 dim: 1 dim: 3 dim: 8 } } }
   layer { name: "loc" type: "Convolution" bottom: "data" top: "loc"
@@ -233,14 +233,14 @@ TEST(SteadyState, TrainingADetectorTakesNoMemoryAndNoLock) {
           prior_box_param { min_size: 8 max_size: 16 aspect_ratio: 2 } }
   layer { name: "loss" type: "MultiBoxLoss" bottom: "loc_flat" bottom: "conf_flat" bottom: "priors"
           bottom: "truth" top: "loss" multibox_loss_param { num_classes: 3 )",
-                            more, "} } }"),
+                          more, "} } }"),
                      "solver.prototxt", param);
     Solver solver(param, context);
     test::fill_inputs(solver.net());
     const std::vector<float> boxes = {0, 1, 0, 0.2F, 0.2F, 0.5F, 0.5F, 0,  //
                                       0, 2, 0, 0.4F, 0.5F, 0.7F, 0.7F, 0,  //
                                       3, 2, 0, 0.1F, 0.5F, 0.4F, 0.9F, 0};
-    std::copy(boxes.begin(), boxes.end(), solver.net().input("truth").host_overwrite<float>());
+    std::copy(boxes.begin(), boxes.end(), solver.net().input("truth").overwrite<float>());
     ASSERT_TRUE(solver.step(kWarm));
     const Counting counter(context);
     solver.step(kCounted);
@@ -254,20 +254,20 @@ TEST(SteadyState, DetectingTakesNoMemoryAndNoLock) {
         << "needs a build without sanitizers, which have their own malloc: set no CREMA_SANITIZE";
   for (const char* more : {"", "keep_top_k: 20 nms_param { top_k: 50 }"}) {
     Context context({.threads = 2});
-    Net net(test::net_param(concat(R"(
+    Net net(test::net_param(text(R"(
   layer { name: "loc" type: "Input" top: "loc" input_param { shape { dim: 2 dim: 4000 } } }
   layer { name: "conf" type: "Input" top: "conf" input_param { shape { dim: 2 dim: 5000 } } }
   layer { name: "priors" type: "Input" top: "priors" input_param { shape { dim: 1 dim: 2 dim: 4000 } } }
   layer { name: "truth" type: "Input" top: "truth" input_param { shape { dim: 1 dim: 1 dim: 1 dim: 8 } } }
   layer { name: "out" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "priors"
           top: "out" detection_output_param { num_classes: 5 )",
-                                   more, R"( } }
+                                 more, R"( } }
   layer { name: "eval" type: "DetectionEvaluate" bottom: "out" bottom: "truth" top: "eval"
           detection_evaluate_param { num_classes: 5 } })")),
             context, {.phase = Phase::test});
     test::fill_inputs(net, 0, 1);
     const std::vector<float> box = {0, 1, 0, 0.2F, 0.2F, 0.5F, 0.5F, 0};
-    std::copy(box.begin(), box.end(), net.input("truth").host_overwrite<float>());
+    std::copy(box.begin(), box.end(), net.input("truth").overwrite<float>());
     for (int i = 0; i < kWarm; ++i) net.forward();
     const Counting counter(context);
     for (int i = 0; i < kCounted; ++i) net.forward();
@@ -308,21 +308,21 @@ TEST(SteadyState, LayersTakeNoMemoryAndNoLock) {
       {"CTCGreedyDecoder", {{"x", sequences}}, "type: 'CTCGreedyDecoder'"},
       {"GRU",
        {{"x", sequences}, {"cont", steps}},
-       concat("type: 'GRU' loss_weight: 1 recurrent_param { num_output: 6 ", weights, " }")},
+       text("type: 'GRU' loss_weight: 1 recurrent_param { num_output: 6 ", weights, " }")},
       {"GRU of the state before",
        {{"x", sequences}, {"cont", steps}},
-       concat("type: 'GRU' loss_weight: 1 recurrent_param { num_output: 6 bidirectional: true ",
-              "linear_before_reset: false ", weights, " }")},
+       text("type: 'GRU' loss_weight: 1 recurrent_param { num_output: 6 bidirectional: true ",
+            "linear_before_reset: false ", weights, " }")},
       {"LSTM",
        {{"x", sequences}, {"cont", steps}},
-       concat("type: 'LSTM' loss_weight: 1 recurrent_param { num_output: 6 ", weights, " }")},
+       text("type: 'LSTM' loss_weight: 1 recurrent_param { num_output: 6 ", weights, " }")},
       {"LSTMUnit",
        {{"c", "dim: 1 dim: 4 dim: 5"}, {"x", "dim: 1 dim: 4 dim: 20"}, {"cont", "dim: 1 dim: 4"}},
        "type: 'LSTMUnit' top: 'h' loss_weight: 1 loss_weight: 1"},
       {"LocallyConnected",
        {{"x", image}},
-       concat("type: 'LocallyConnected' loss_weight: 1 local_param { num_output: 4 kernel_size: 3 ",
-              weights, " }")},
+       text("type: 'LocallyConnected' loss_weight: 1 local_param { num_output: 4 kernel_size: 3 ",
+            weights, " }")},
       {"MultiStageMeanfield",
        {{"x", image}, {"state", image}, {"image", image}},
        "type: 'MultiStageMeanfield' loss_weight: 1 multi_stage_meanfield_param { num_iterations: 2 "
@@ -334,16 +334,15 @@ TEST(SteadyState, LayersTakeNoMemoryAndNoLock) {
   };
   for (const Room& room : rooms) {
     SCOPED_TRACE(room.name);
-    std::string text = "force_backward: true ", bottoms;
+    std::string prototxt = "force_backward: true ", bottoms;
     for (const auto& [name, shape] : room.inputs) {
-      text += concat("layer { name: '", name, "' type: 'Input' top: '", name,
-                     "' input_param { shape { ", shape, " } } } ");
-      if (room.layer.find("bottom") == std::string::npos)
-        bottoms += concat("bottom: '", name, "' ");
+      prototxt += text("layer { name: '", name, "' type: 'Input' top: '", name,
+                       "' input_param { shape { ", shape, " } } } ");
+      if (room.layer.find("bottom") == std::string::npos) bottoms += text("bottom: '", name, "' ");
     }
-    text += concat("layer { name: 'y' ", room.layer, " ", bottoms, "top: 'y' } ");
+    prototxt += text("layer { name: 'y' ", room.layer, " ", bottoms, "top: 'y' } ");
     Context context({.threads = 2});
-    Net net(test::net_param(text), context);
+    Net net(test::net_param(prototxt), context);
     test::fill_inputs(net);
     const auto input = [&](std::string_view name) -> Tensor* {
       const auto& names = net.inputs();
@@ -352,20 +351,20 @@ TEST(SteadyState, LayersTakeNoMemoryAndNoLock) {
     };
     Tensor* const labels = input("label");
     const std::vector<float> filled =
-        labels ? std::vector<float>(labels->host<float>(), labels->host<float>() + labels->count())
+        labels ? std::vector<float>(labels->read<float>(), labels->read<float>() + labels->count())
                : std::vector<float>();
     // Two kinds of batches by turns: sequences are one or many, labels and colours several or one.
     const auto iterate = [&](int i) {
       const bool first = i % 2 == 0;
       if (Tensor* const cont = input("cont")) {
         cont->fill(1);
-        for (int64_t k = 0; !first && k < cont->count(); k += 3) cont->host_mut<float>()[k] = 0;
+        for (int64_t k = 0; !first && k < cont->count(); k += 3) cont->change<float>()[k] = 0;
       }
-      if (labels && first) std::ranges::copy(filled, labels->host_overwrite<float>());
+      if (labels && first) std::ranges::copy(filled, labels->overwrite<float>());
       if (labels && !first) labels->fill(0);
       if (Tensor* const colours = input("image")) {
         for (int64_t k = 0; k < colours->count(); ++k)
-          colours->host_overwrite<float>()[k] = first ? 0.0F : static_cast<float>(k % 19);
+          colours->overwrite<float>()[k] = first ? 0.0F : static_cast<float>(k % 19);
       }
       net.clear_gradients();
       net.forward();
@@ -386,9 +385,9 @@ TEST(SteadyState, TrainingFromADatabaseTakesNoMemory) {
   test::write_counting_database(folder / "db", 8, 1, 28, 28);
   Context context({.threads = 2});
   Solver solver(
-      lenet(concat("layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { ",
-                   "source: '", folder / "db", "' backend: LMDB batch_size: 8 } ",
-                   "transform_param { scale: 0.004 } }")),
+      lenet(text("layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { ",
+                 "source: '", folder / "db", "' backend: LMDB batch_size: 8 } ",
+                 "transform_param { scale: 0.004 } }")),
       context);
   ASSERT_TRUE(solver.step(kWarm));
   const Counting counter(context);

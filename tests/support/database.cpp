@@ -17,7 +17,7 @@ namespace crema::test {
 ScratchFolder::ScratchFolder() {
   static std::atomic<int> number = 0;
   path_ = std::filesystem::temp_directory_path() /
-          concat("crema_test_", ::getpid(), "_", number.fetch_add(1));
+          text("crema_test_", ::getpid(), "_", number.fetch_add(1));
   std::filesystem::create_directories(path_);
 }
 
@@ -46,7 +46,7 @@ void write_database(const std::string& path, const Records& records, DatabaseKin
 
 Records read_database(const std::string& path) {
   const auto source = open_database({.path = path});
-  const auto reader = source->reader(Access::forward);
+  const auto reader = source->reader(ReadOrder::forward);
   Records records;
   for (int64_t i = 0; i < source->count(); ++i) {
     const Record record = reader->read(i);
@@ -125,11 +125,11 @@ std::string tar(const Records& members) {
 }
 
 std::string ppm(int height, int width, const std::string& pixels) {
-  return concat("P6\n", width, " ", height, "\n255\n", pixels);
+  return text("P6\n", width, " ", height, "\n255\n", pixels);
 }
 
 std::string pgm(int height, int width, const std::string& pixels) {
-  return concat("P5\n", width, " ", height, "\n255\n", pixels);
+  return text("P5\n", width, " ", height, "\n255\n", pixels);
 }
 
 std::string encoded(const std::string& file, const std::string& extension) {

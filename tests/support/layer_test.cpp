@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/dispatch.hpp"
+#include "core/memory.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
@@ -37,10 +38,10 @@ LayerParameter parse(const LayerCase& layer_case) {
   LayerParameter param = net.layer(0);
   if (!param.has_name()) param.set_name("op");
   if (param.bottom_size() == 0) {
-    for (size_t i = 0; i < layer_case.bottoms.size(); ++i) param.add_bottom(concat("bottom", i));
+    for (size_t i = 0; i < layer_case.bottoms.size(); ++i) param.add_bottom(text("bottom", i));
   }
   if (param.top_size() == 0) {
-    for (int i = 0; i < layer_case.tops; ++i) param.add_top(concat("top", i));
+    for (int i = 0; i < layer_case.tops; ++i) param.add_top(text("top", i));
   }
   param.set_phase(layer_case.phase == Phase::train ? TRAIN : TEST);
   return param;
@@ -50,14 +51,14 @@ void write(Tensor& tensor, const std::vector<double>& values) {
   if (int64_t(values.size()) != tensor.count())
     throw Error(values.size(), " values for a tensor of ", tensor.shape().str());
   Tensor source(tensor.shape(), DType::f64);
-  std::copy(values.begin(), values.end(), source.host_overwrite<double>());
+  std::copy(values.begin(), values.end(), source.overwrite<double>());
   tensor.copy_from(source);
 }
 
 void poison(Tensor& tensor) {
   dispatch_float(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    std::fill_n(tensor.host_overwrite<T>(), tensor.storage(), std::numeric_limits<T>::quiet_NaN());
+    std::fill_n(tensor.overwrite<T>(), tensor.storage(), std::numeric_limits<T>::quiet_NaN());
   });
 }
 
@@ -69,7 +70,7 @@ void expect_zero_padding(const Tensor& tensor, const std::string& what) {
   const int64_t blocks = (shape[1] + block - 1) / block, spatial = shape.count(2);
   dispatch_float(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* data = tensor.host<T>();
+    const T* data = tensor.read<T>();
     for (int64_t i = 0; i < tensor.storage(); ++i) {
       const int64_t channel = (i / (block * spatial)) % blocks * block + i % block;
       if (channel >= shape[1] && data[i] != T{0}) {
@@ -87,7 +88,7 @@ std::string name_of(const Option& option) {
   };
   const std::string top = name(option.tops);
   const std::string bottom = option.bottoms.empty() ? top : name(option.bottoms);
-  return bottom == top ? bottom : concat(bottom, "->", top);
+  return bottom == top ? bottom : text(bottom, "->", top);
 }
 
 bool is_contiguous(const Option& option) {
@@ -121,7 +122,7 @@ LayerRun::LayerRun(const LayerCase& layer_case, const RunOptions& options)
   make_params(layer_case);
   layer_->reshape(bottoms_, tops_);
   make_tail(layer_case);
-  shape_and_prepare();
+  make_kernel();
 }
 
 LayerRun::~LayerRun() = default;
@@ -148,14 +149,14 @@ void LayerRun::make_tail(const LayerCase& layer_case) {
     return;
   }
   next.tail.clear();
-  for (const std::string& text : layer_case.tail) {
-    next.layer = text;
+  for (const std::string& layer : layer_case.tail) {
+    next.layer = layer;
     fused_.push_back(std::make_unique<LayerRun>(next, RunOptions{.dtype = run_.dtype}));
     const auto step = fused_.back()->layer().as_tail_step();
-    if (!step.has_value()) throw Error("is no tail step: ", text);
-    wanted_.tail.push_back(*step);
+    if (!step.has_value()) throw Error("is no tail step: ", layer);
+    requirements_.tail.push_back(*step);
   }
-  if (!layer_->accepts(wanted_.tail))
+  if (!layer_->accepts(requirements_.tail))
     throw Error("the layer does not accept this tail: ", layer_case.tail.back());
 }
 
@@ -208,12 +209,13 @@ void LayerRun::reshape(const std::vector<Input>& inputs) {
   if (next_ != nullptr) throw Error("reshape() of an unfused LayerRun is not there");
   take_inputs(inputs);
   layer_->reshape(bottoms_, tops_);
-  shape_and_prepare();
+  make_kernel();
 }
 
-void LayerRun::shape_and_prepare() {
-  wanted_.top_diffs_stay = run_.keeps_top_diffs;
-  options_ = layer_->options(wanted_, bottoms_, tops_);
+void LayerRun::make_kernel() {
+  requirements_.top_diffs_stay = run_.keeps_top_diffs;
+  layer_->require(requirements_);
+  options_ = options_of(*layer_, bottoms_, tops_);
   if (options_.empty() || run_.option >= int(options_.size()))
     throw Error("option ", run_.option, " of ", options_.size());
   chosen_ = std::max(run_.option, 0);
@@ -231,7 +233,7 @@ void LayerRun::shape_and_prepare() {
   for (size_t i = 0; i < bottoms_.size(); ++i) lay_out(*bottoms_[i], option().bottoms[i]);
   for (size_t i = 0; i < tops_.size(); ++i) lay_out(*tops_[i], option().tops[i]);
   if (run_.in_place) share_memory();
-  layer_->prepare(option(), bottoms_, tops_);
+  kernel_ = crema::make_kernel(*layer_, option(), bottoms_, tops_);
   draw_top_diffs();
 }
 
@@ -261,7 +263,7 @@ void LayerRun::draw_top_diffs() {
 }
 
 void LayerRun::poison_forward() {
-  const BackwardReads reads = layer_->backward_reads();
+  const BackwardReads reads = kernel_->backward_reads();
   for (size_t i = 0; i < bottoms_.size(); ++i) {
     const bool shared = run_.in_place && i == 0 && reads.top_data[0];
     if (!reads.bottom_data[i] && !shared) poison(bottoms_[i]->data);
@@ -276,7 +278,7 @@ void LayerRun::forward() {
   for (Blob* blob : tops_) poison(blob->data);
   for (int i = 0; i < num_bottoms(); ++i) write(bottoms_[i]->data, bottom_values_[i]);
   for (int i = 0; i < num_params(); ++i) write(layer_->params()[i]->data, param_values_[i]);
-  layer_->forward(bottoms_, tops_);
+  kernel_->forward(bottoms_, tops_);
   top_values_.clear();
   for (Blob* blob : tops_) {
     expect_zero_padding(blob->data, blob->name);
@@ -321,12 +323,12 @@ void LayerRun::backward(const std::vector<bool>& propagate) {
   }
   std::vector<std::vector<double>> given;
   for (const Blob* blob : tops_) given.push_back(values_of(blob->diff));
-  layer_->backward(tops_, propagate, bottoms_);
+  kernel_->backward(tops_, propagate, bottoms_);
   for (int i = run_.in_place ? 1 : 0; run_.keeps_top_diffs && i < num_tops(); ++i) {
     EXPECT_EQ(values_of(tops_[i]->diff), given[i]) << "diff of " << tops_[i]->name;
   }
   for (int i = 0; i < num_bottoms(); ++i) {
-    const std::string what = concat("diff of ", bottoms_[i]->name);
+    const std::string what = text("diff of ", bottoms_[i]->name);
     if (propagate[i]) {
       expect_zero_padding(bottoms_[i]->diff, what);
     } else if (!(run_.in_place && i == 0)) {
@@ -342,7 +344,7 @@ void LayerRun::clear_gradients() {
 std::vector<bool> LayerRun::want_only(size_t i) {
   std::vector<bool> wanted(bottoms_.size(), false);
   wanted[i] = true;
-  layer_->options({.bottom_diffs = wanted}, bottoms_, tops_);
+  layer_->require({.bottom_diffs = wanted});
   return wanted;
 }
 
@@ -411,7 +413,7 @@ void compare_with_numeric(LayerRun& run, std::vector<double>& values,
 }  // namespace
 
 void check_gradients(const LayerCase& layer_case, const GradientCheck& check) {
-  SCOPED_TRACE(concat("gradients of ", layer_case.layer));
+  SCOPED_TRACE(text("gradients of ", layer_case.layer));
   const RunOptions f64{.dtype = DType::f64};
   LayerRun run(layer_case, f64), probe(layer_case, f64);
   run.forward();
@@ -422,24 +424,24 @@ void check_gradients(const LayerCase& layer_case, const GradientCheck& check) {
   }
   for (int i : bottoms) {
     compare_with_numeric(probe, probe.bottom_values(i), run.bottom_diff(i), check,
-                         check.kink_range > 0, concat("bottom ", i));
+                         check.kink_range > 0, text("bottom ", i));
   }
   for (int i = 0; i < run.num_params(); ++i) {
     if (!run.layer().params()[i]->learnable) continue;
     const std::vector<double> once = run.gradient(i);
-    compare_with_numeric(probe, probe.param_values(i), once, check, false, concat("parameter ", i));
+    compare_with_numeric(probe, probe.param_values(i), once, check, false, text("parameter ", i));
 
     run.forward();
     run.backward();
     std::vector<double> twice = run.gradient(i);
     for (double& value : twice) value /= 2;
-    expect_close(twice, once, {1e-10, 1e-10}, concat("half of parameter ", i, " after two passes"));
+    expect_close(twice, once, {1e-10, 1e-10}, text("half of parameter ", i, " after two passes"));
 
     run.clear_gradients();
     run.forward();
     run.backward(std::vector<bool>(size_t(run.num_bottoms()), false));
     expect_close(run.gradient(i), once, {1e-10, 1e-10},
-                 concat("parameter ", i, " where no bottom wants a diff"));
+                 text("parameter ", i, " where no bottom wants a diff"));
   }
 }
 
@@ -452,22 +454,22 @@ void compare_gradients(LayerRun& run, LayerRun& truth, double passes, const Tole
     std::vector<double> expected = truth.gradient(i);
     for (double& value : expected) value *= passes;
     expect_close(run.gradient(i), expected, {passes * tolerance.absolute, tolerance.relative},
-                 concat("gradient ", i, what));
+                 text("gradient ", i, what));
   }
 }
 
 void compare_runs(LayerRun& run, LayerRun& truth, const Tolerance& tolerance) {
   run.forward();
   for (int i = 0; i < run.num_tops(); ++i) {
-    expect_close(run.top(i), truth.top(i), tolerance, concat("top ", i));
+    expect_close(run.top(i), truth.top(i), tolerance, text("top ", i));
   }
   run.backward();
   for (int i = 0; i < run.num_bottoms(); ++i) {
     if (!run.layer().can_propagate(i)) continue;
-    expect_close(run.bottom_diff(i), truth.bottom_diff(i), tolerance, concat("diff of bottom ", i));
+    expect_close(run.bottom_diff(i), truth.bottom_diff(i), tolerance, text("diff of bottom ", i));
   }
   for (int i = 0; i < run.num_params(); ++i) {
-    expect_close(run.param(i), truth.param(i), tolerance, concat("parameter ", i));
+    expect_close(run.param(i), truth.param(i), tolerance, text("parameter ", i));
   }
   compare_gradients(run, truth, 1, tolerance, "");
   run.forward();
@@ -482,12 +484,12 @@ void compare_runs(LayerRun& run, LayerRun& truth, const Tolerance& tolerance) {
 /// By the rules that a net goes by.
 bool may_run_in_place(LayerRun& run) {
   if (run.num_bottoms() == 0 || run.num_tops() == 0) return false;
-  const InPlace in_place = run.layer().in_place();
+  const InPlace in_place = run.kernel().in_place();
   const Tensor &bottom = run.bottom_blob(0).data, &top = run.top_blob(0).data;
   if (in_place == InPlace::never || in_place == InPlace::parts || bottom.bytes() != top.bytes()) {
     return false;
   }
-  return in_place == InPlace::alias || !run.layer().backward_reads().bottom_data[0];
+  return in_place == InPlace::alias || !run.kernel().backward_reads().bottom_data[0];
 }
 
 /// Runs one engine in all its formats, whose names it returns.
@@ -500,7 +502,7 @@ std::vector<std::string> check_formats(const LayerCase& layer_case, RunOptions o
     LayerRun run(layer_case, options);
     names.push_back(name_of(run.option()));
     SCOPED_TRACE(names.back());
-    EXPECT_EQ(run.layer().engine_name(), options.engine);
+    EXPECT_EQ(run.engine(), options.engine);
     compare_runs(run, truth, tolerance);
     // Once more as between two layers of a net, which looks at nothing that it does not need.
     RunOptions inside = options;
@@ -519,7 +521,7 @@ std::vector<std::string> check_formats(const LayerCase& layer_case, RunOptions o
 std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolerance& tolerance,
                                        const std::vector<std::string>& refusing,
                                        DeviceType device) {
-  SCOPED_TRACE(concat("engines of ", layer_case.layer));
+  SCOPED_TRACE(text("engines of ", layer_case.layer));
   LayerRun truth(layer_case, {.dtype = DType::f64, .fuse = false});
   truth.forward();
   truth.backward();
@@ -532,7 +534,7 @@ std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolera
     engines.push_back(entry->name);
   }
   for (const std::string& engine : engines) {
-    SCOPED_TRACE(concat("engine ", engine));
+    SCOPED_TRACE(text("engine ", engine));
     if (std::find(refusing.begin(), refusing.end(), engine) != refusing.end()) {
       expect_error([&] { LayerRun(layer_case, {.engine = engine, .device = device}); }, {engine});
       continue;
@@ -541,7 +543,7 @@ std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolera
       const RunOptions options{.dtype = dtype, .engine = engine, .device = device};
       const Tolerance& allowed = dtype == DType::f64 ? kF64 : tolerance;
       for (const std::string& name : check_formats(layer_case, options, truth, allowed)) {
-        ran.push_back(concat(engine, " ", name, dtype == DType::f64 ? " f64" : ""));
+        ran.push_back(text(engine, " ", name, dtype == DType::f64 ? " f64" : ""));
       }
     }
   }

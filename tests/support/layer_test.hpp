@@ -2,7 +2,7 @@
 //
 //   LayerCase c{.layer = R"(layer { type: "InnerProduct" inner_product_param { num_output: 3 } })",
 //               .bottoms = {uniform({2, 4})}, .params = {{...12 values}, {...3 values}}};
-//   LayerRun run(c);                       // setup, reshape, options, prepare, as the net does it
+//   LayerRun run(c);                       // setup, reshape, options, kernel, as the net does it
 //   run.forward();
 //   EXPECT_THAT(run.top(0), Pointwise(DoubleNear(1e-6), {...}));
 //   check_gradients(c);                    // numerically, in f64
@@ -12,7 +12,7 @@
 // All values are doubles in logical order, whatever the layer's dtype and format are.
 //
 // A run is as hostile as a net may be: tops, bottom diffs and the padding of blocked formats hold
-// NaN before they are written, and what Layer::backward_reads() does not name is NaN in backward.
+// NaN before they are written, and what Kernel::backward_reads() does not name is NaN in backward.
 // It looks, too: padding has to be zero, diffs that nobody wants untouched, and tops' diffs
 // unchanged.
 #pragma once
@@ -83,6 +83,10 @@ class LayerRun {
   ~LayerRun();
 
   Layer& layer() { return *layer_; }
+  /// What computes it now.
+  Kernel& kernel() { return *kernel_; }
+  /// "reference", or the name of the engine that made the kernel.
+  std::string engine() const { return engine_name(option()); }
   Context& context() { return *context_; }
   /// What random numbers are drawn by.
   RunState& state() { return state_; }
@@ -96,7 +100,7 @@ class LayerRun {
   int num_params() const { return static_cast<int>(layer_->params().size()); }
 
   /// What the layer applies to its top from the next reshape() on.
-  void set_tail(Tail tail) { wanted_.tail = std::move(tail); }
+  void set_tail(Tail tail) { requirements_.tail = std::move(tail); }
   /// Gives the bottoms other shapes and values, as a net does between two batches.
   void reshape(const std::vector<Input>& inputs);
   /// Writes bottoms and parameters anew, then runs.
@@ -128,7 +132,7 @@ class LayerRun {
   void make_tail(const LayerCase& layer_case);
   void make_params(const LayerCase& layer_case);
   void take_inputs(const std::vector<Input>& inputs);
-  void shape_and_prepare();
+  void make_kernel();
   void share_memory();
   void draw_top_diffs();
   void poison_forward();
@@ -138,7 +142,8 @@ class LayerRun {
   RunState state_;
   std::unique_ptr<Context> context_;
   std::unique_ptr<Layer> layer_;
-  Wanted wanted_;
+  std::unique_ptr<Kernel> kernel_;
+  Requirements requirements_;
   std::vector<std::unique_ptr<Blob>> bottom_store_, top_store_;
   std::vector<Blob*> bottoms_, tops_;
   ParameterArena arena_;

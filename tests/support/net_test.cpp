@@ -17,9 +17,9 @@ constexpr double kStep = 1e-5;
 
 void set(Tensor& tensor, int64_t index, double value) {
   if (tensor.dtype() == DType::f64) {
-    tensor.host_mut<double>()[index] = value;
+    tensor.change<double>()[index] = value;
   } else {
-    tensor.host_mut<float>()[index] = static_cast<float>(value);
+    tensor.change<float>()[index] = static_cast<float>(value);
   }
 }
 

@@ -39,9 +39,9 @@ Message& message_at(const SettingsSweep::Path& path, Message& whole) {
 }
 
 std::string path_text(const SettingsSweep::Path& path, const FieldDescriptor& field) {
-  std::string text;
-  for (const FieldDescriptor* part : path) text += concat(part->name(), ".");
-  return concat(text, field.name());
+  std::string prototxt;
+  for (const FieldDescriptor* part : path) prototxt += text(part->name(), ".");
+  return text(prototxt, field.name());
 }
 
 void set_number(Message& message, const FieldDescriptor& field, double value) {
@@ -190,8 +190,8 @@ SettingsSweep::Changes SettingsSweep::other_values(const Field& field) {
 
 const SettingsTrial* SettingsSweep::trial_of(const Path& path, const Field& field,
                                              const std::string& value) {
-  for (const std::string& name : {concat(subject_.name, " ", path_text(path, field)),
-                                  concat(field.containing_type()->name(), ".", field.name())}) {
+  for (const std::string& name : {text(subject_.name, " ", path_text(path, field)),
+                                  text(field.containing_type()->name(), ".", field.name())}) {
     for (const std::string& key : {name + value, name}) {
       const auto found = trials_.find(key);
       if (found != trials_.end()) return found->second;
@@ -233,7 +233,7 @@ void SettingsSweep::run_field(const Path& path, const Field& field) {
   for (int v = 0; v < field.enum_type()->value_count(); ++v) {
     const EnumValueDescriptor& value = *field.enum_type()->value(v);
     if (field.has_default_value() && field.default_value_enum() == &value) continue;
-    const std::string name = concat("=", value.name());
+    const std::string name = text("=", value.name());
     const Change change = [&field, &value](Message& at) {
       if (field.is_repeated()) {
         at.GetReflection()->AddEnum(&at, &field, &value);
@@ -247,7 +247,7 @@ void SettingsSweep::run_field(const Path& path, const Field& field) {
 
 void SettingsSweep::try_with(const Path& path, const Field& field, const std::string& value,
                              const SettingsTrial* trial, Changes changes) {
-  const std::string name = concat(subject_.name, " ", path_text(path, field), value);
+  const std::string name = text(subject_.name, " ", path_text(path, field), value);
   if (trial != nullptr && !trial->because.empty()) {
     EXPECT_TRUE(subject_.is_documented(field))
         << name << ": no documentation says that it has no effect";
@@ -294,17 +294,17 @@ void SettingsSweep::try_with(const Path& path, const Field& field, const std::st
     const Seen& with = seen(*after, base);
     if (trial != nullptr && !trial->error.empty()) {
       if (with.error.find(trial->error) != std::string::npos) return;
-      why += concat("\n  ", text, ": no error with '", trial->error, "': ", with.error);
+      why += text("\n  ", text, ": no error with '", trial->error, "': ", with.error);
     } else if (!with.error.empty()) {
       refused += names_field(with.error) ? 1 : 0;
-      why += concat("\n  ", text, ": error: ", with.error);
+      why += text("\n  ", text, ": error: ", with.error);
     } else if (with.values != without.values) {
       return;
     } else {
       for (const std::string& warning : with.warnings) {
         if (without.warnings.count(warning) == 0 && names_field(warning)) return;
       }
-      why += concat("\n  ", text, ": no effect");
+      why += text("\n  ", text, ": no effect");
     }
   }
   if (refused > 0 && refused == changes.size()) return;

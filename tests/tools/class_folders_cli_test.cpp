@@ -30,11 +30,11 @@ class ClassFoldersCliTest : public CliTest {
   }
   std::string data(const std::string& phase, const std::string& folder, int batch,
                    const std::string& more = "", const std::string& tops = "") const {
-    return concat("layer { name: '", phase, "_data' type: 'Data' ",
-                  tops.empty() ? "top: 'data' top: 'label'" : tops, " include { phase: ", phase,
-                  " } transform_param { scale: 0.0039 force_gray: true } data_param { backend: "
-                  "FOLDER source: '",
-                  path(folder), "' batch_size: ", batch, " ", more, " } }\n");
+    return text("layer { name: '", phase, "_data' type: 'Data' ",
+                tops.empty() ? "top: 'data' top: 'label'" : tops, " include { phase: ", phase,
+                " } transform_param { scale: 0.0039 force_gray: true } data_param { backend: "
+                "FOLDER source: '",
+                path(folder), "' batch_size: ", batch, " ", more, " } }\n");
   }
   std::string net(const std::string& data, const std::string& name = "net.prototxt") const {
     return write(name, data + R"(

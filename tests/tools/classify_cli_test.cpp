@@ -60,7 +60,7 @@ layer { name: "log" type: "Log" bottom: "mean" top: "scores" log_param { shift: 
   const std::string good = image("good.ppm", 2, 30, 20, 10), bad = image("bad.ppm", 2, 30, 1, 10);
   EXPECT_EQ(run("classify --model " + net + " " + good).status, 0);
   for (const char* json : {"", "--json "})
-    expect_refusal(concat("classify ", json, "--model ", net, " ", bad),
+    expect_refusal(text("classify ", json, "--model ", net, " ", bad),
                    {"bad.ppm'", "'scores'", "NaN"});
 }
 
@@ -84,7 +84,7 @@ layer { name: "scores" type: "InnerProduct" bottom: "fc" top: "scores" inner_pro
   const std::string file = path("w.caffemodel");
   write_binary_proto_atomically(file, weights);
   const std::string arguments =
-      concat(" --model ", net, " --weights ", file, " ", image("photo.ppm", 2, 30, 20, 10));
+      text(" --model ", net, " --weights ", file, " ", image("photo.ppm", 2, 30, 20, 10));
   expect_refusal("classify" + arguments, {file, "no weights for layer scores;", "scores_old"});
   const Output allowed = run("classify --allow_missing" + arguments);
   EXPECT_EQ(allowed.status, 0) << allowed.text;
@@ -244,8 +244,7 @@ TEST_F(ClassifyCliTest, FoldersListsAndBatches) {
     EXPECT_EQ(skipped.status, 1) << "not all images were read";
     EXPECT_EQ(skipped.count("Prediction for"), good) << skipped.text;
     EXPECT_TRUE(skipped.says("photos/2.ppm': the image cannot be decoded")) << skipped.text;
-    EXPECT_TRUE(skipped.says(concat("1 of ", good + 1, " images could not be read")))
-        << skipped.text;
+    EXPECT_TRUE(skipped.says(text("1 of ", good + 1, " images could not be read"))) << skipped.text;
   }
   expect_refusal(classify + path("photos/2.ppm"), {"photos/2.ppm", "cannot be decoded"});
   expect_refusal(classify + "--noskip_bad " + path("photos"),
@@ -279,11 +278,11 @@ TEST_F(ClassifyCliTest, MistakesAreExplained) {
   expect_refusal("classify " + photo, {"--model is missing", "DEPLOY WEIGHTS MEAN LABELS IMAGE"});
   expect_refusal(classify, {"needs images"});
   for (const char* command : {"classify", "detect"}) {
-    expect_refusal(concat(command, " --strict --allow_missing --model ", mean_net(), " ", photo),
+    expect_refusal(text(command, " --strict --allow_missing --model ", mean_net(), " ", photo),
                    {"--strict and --allow_missing exclude each other"});
   }
   for (const char* mean : {"", "--mean 1,2,3 "}) {
-    expect_refusal(concat(classify, "--channel_mean ", mean, photo),
+    expect_refusal(text(classify, "--channel_mean ", mean, photo),
                    {"--channel_mean has no effect without a mean image", "--mean=FILE"});
   }
   expect_refusal(classify + path("none.jpg"), {"none.jpg"});

@@ -166,17 +166,17 @@ TEST_F(CliTest, LinksInACircleAreExplained) {
 TEST_F(CliTest, MemoryThatRunsOutIsExplained) {
   if (!kRefusesMemory) GTEST_SKIP() << kNeedsRefusedMemory;
   const auto interp = [&](const char* name, const char* size) {
-    return write(name, concat(R"(
+    return write(name, text(R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 1 dim: 8 dim: 8 } } }
 layer { name: "large" type: "Interp" bottom: "x" top: "y" interp_param { height: )",
-                              size, " width: ", size, " } }"));
+                            size, " width: ", size, " } }"));
   };
   const std::string small = interp("small.prototxt", "16");
   const std::string large = interp("large.prototxt", "2147483647");
   // Libraries take addresses, those of CUDA many; OpenBLAS waits for ever for what it lacks.
   std::string limited;
   for (const int gigabytes : {1, 2, 4, 8}) {
-    limited = concat("ulimit -v ", gigabytes, "000000; timeout 20 " CREMA_TOOL);
+    limited = text("ulimit -v ", gigabytes, "000000; timeout 20 " CREMA_TOOL);
     if (run("summary --threads=1 --model=" + small, limited).status == 0) break;
     limited.clear();
   }
@@ -226,9 +226,9 @@ TEST_F(CliTest, HelpThatCannotBeWrittenIsAnError) {
   for (const char* command : {"help", "help train", "--version", "layers"}) {
     for (const auto& [to, reason] :
          {std::pair("/dev/full", "No space left on device"), {"&-", "Bad file descriptor"}}) {
-      const Output output = run(concat(command, " >", to, ")"), "(" CREMA_TOOL);
+      const Output output = run(text(command, " >", to, ")"), "(" CREMA_TOOL);
       EXPECT_EQ(output.status, 1) << command << " to " << to;
-      EXPECT_TRUE(output.says(concat("standard output cannot be written: ", reason, "\n")))
+      EXPECT_TRUE(output.says(text("standard output cannot be written: ", reason, "\n")))
           << output.text;
     }
   }
@@ -385,9 +385,9 @@ TEST_F(CliTest, NotesOfManyLayersNameSomeAndCountTheRest) {
 layer { name: "x" type: "Input" top: "x" top: "label" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "s" inner_product_param { num_output: 2 } })";
   for (int i = 0; i < 7; ++i) {
-    layers += concat("\nlayer { name: 's", i, "' type: 'Sigmoid' bottom: 's",
-                     i == 0 ? "" : concat(i - 1), "' top: 's", i, "' } layer { name: 'r", i,
-                     "' type: 'ReLU' bottom: 's", i, "' top: 's", i, "' }");
+    layers += text("\nlayer { name: 's", i, "' type: 'Sigmoid' bottom: 's",
+                   i == 0 ? "" : text(i - 1), "' top: 's", i, "' } layer { name: 'r", i,
+                   "' type: 'ReLU' bottom: 's", i, "' top: 's", i, "' }");
   }
   layers += "\nlayer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's6' bottom: 'label' }";
   const Output output = run("summary --model=" + write("many.prototxt", layers));
@@ -575,11 +575,11 @@ TEST_F(CliTest, PublishedNamesMayEndInBin) {
                                       {"upgrade_net_proto_binary", "upgrade-net-proto-binary"},
                                       {"upgrade_solver_proto_text", "upgrade-solver-proto-text"}}) {
     for (const char* ending : {"", ".bin"}) {
-      const fs::path link = folder / concat(name, ending);
+      const fs::path link = folder / text(name, ending);
       EXPECT_TRUE(fs::is_symlink(link)) << link;
-      const std::string refusal = concat(command, " has no flag --nosuch");
+      const std::string refusal = text(command, " has no flag --nosuch");
       EXPECT_TRUE(run("--nosuch", link.string()).says(refusal)) << link;
-      EXPECT_TRUE(run(concat(name, ending, " --nosuch")).says(refusal)) << name << ending;
+      EXPECT_TRUE(run(text(name, ending, " --nosuch")).says(refusal)) << name << ending;
     }
   }
   // Of other names, such as caffe.bin, the words name the command.

@@ -315,7 +315,7 @@ TEST_F(ExtractCli, InputsAreNotWrittenOver) {
                           ? "is given twice"
                           : "is read by layer 'data' of the net";
     expect_refusal("extract_features --overwrite " + extract("ip " + output + " 0 " + format),
-                   {concat("'", output, "' ", why), "; give another"});
+                   {text("'", output, "' ", why), "; give another"});
   }
   write("data.prototxt", read_file(net_).replace(read_file(net_).find(path("db")),
                                                  path("db").size(), path("db/data.mdb")));

@@ -21,22 +21,22 @@ class DetectionCliTest : public CliTest {
   /// misses its box. DummyData is a constant, so Scale and Bias make the values.
   static std::string values(const std::string& name, int width,
                             const std::vector<std::vector<double>>& rows) {
-    std::string text, bottoms;
+    std::string prototxt, bottoms;
     for (size_t r = 0; r < rows.size(); ++r) {
       for (size_t k = 0; k < rows[r].size(); ++k) {
-        const std::string value = concat(name, r, "_", k);
-        text += concat("layer { name: '", value, "' type: 'DummyData' top: '", value,
-                       "' dummy_data_param { shape { dim: 1 dim: 1 dim: 1 dim: 1 } data_filler { "
-                       "type: 'constant' value: ",
-                       rows[r][k], " } } }\n");
-        bottoms += concat("bottom: '", value, "' ");
+        const std::string value = text(name, r, "_", k);
+        prototxt += text("layer { name: '", value, "' type: 'DummyData' top: '", value,
+                         "' dummy_data_param { shape { dim: 1 dim: 1 dim: 1 dim: 1 } data_filler { "
+                         "type: 'constant' value: ",
+                         rows[r][k], " } } }\n");
+        bottoms += text("bottom: '", value, "' ");
       }
     }
-    return concat(text, "layer { name: '", name, "c' type: 'Concat' ", bottoms, "top: '", name,
-                  "c' concat_param { axis: 3 } }\nlayer { name: '", name,
-                  "' type: 'Reshape' bottom: '", name, "c' top: '", name,
-                  "' reshape_param { shape { dim: 1 dim: 1 dim: ", rows.size(), " dim: ", width,
-                  " } } }\n");
+    return text(prototxt, "layer { name: '", name, "c' type: 'Concat' ", bottoms, "top: '", name,
+                "c' concat_param { axis: 3 } }\nlayer { name: '", name,
+                "' type: 'Reshape' bottom: '", name, "c' top: '", name,
+                "' reshape_param { shape { dim: 1 dim: 1 dim: ", rows.size(), " dim: ", width,
+                " } } }\n");
   }
   static std::string test_net() {
     return values("det", 7, {{0, 1, 0.5, 0, 0, 1, 0.5}, {0, 2, 0.5, 0, 0, 1, 0.25}}) +
@@ -198,27 +198,27 @@ std::string raw_detector(const std::string& boxes, const std::string& scores,
                          const std::string& more = {}) {
   const auto constants = [](const std::string& top, const std::string& shape,
                             const std::string& list) {
-    std::string text, bottoms;
+    std::string prototxt, bottoms;
     int count = 0;
     std::istringstream values(list);
     for (double value = 0; values >> value; ++count) {
-      const std::string one = concat(top, count);
-      text += concat("layer { name: '", one, "' type: 'Power' bottom: 'zero' top: '", one,
-                     "' power_param { shift: ", value, " } }\n");
-      bottoms += concat("bottom: '", one, "' ");
+      const std::string one = text(top, count);
+      prototxt += text("layer { name: '", one, "' type: 'Power' bottom: 'zero' top: '", one,
+                       "' power_param { shift: ", value, " } }\n");
+      bottoms += text("bottom: '", one, "' ");
     }
-    return concat(text, "layer { name: '", top, "c' type: 'Concat' ", bottoms, " top: '", top,
-                  "c' }\nlayer { name: '", top, "' type: 'Reshape' bottom: '", top, "c' top: '",
-                  top, "' reshape_param { shape { dim: 0 ", shape, " } } }\n");
+    return text(prototxt, "layer { name: '", top, "c' type: 'Concat' ", bottoms, " top: '", top,
+                "c' }\nlayer { name: '", top, "' type: 'Reshape' bottom: '", top, "c' top: '", top,
+                "' reshape_param { shape { dim: 0 ", shape, " } } }\n");
   };
-  return concat(kInput, R"(
+  return text(kInput, R"(
 layer { name: 'mean' type: 'Pooling' bottom: 'data' top: 'mean' pooling_param { pool: AVE global_pooling: true } }
 layer { name: 'first' type: 'Slice' bottom: 'mean' top: 'first' top: 'others' slice_param { slice_point: 1 } }
 layer { name: 'rest' type: 'Silence' bottom: 'others' }
 layer { name: 'zero' type: 'Power' bottom: 'first' top: 'zero' power_param { scale: 0 } }
 )",
-                constants("loc", "dim: -1 dim: 4", boxes),
-                constants("prob", "dim: 2 dim: -1", scores), more);
+              constants("loc", "dim: -1 dim: 4", boxes),
+              constants("prob", "dim: 2 dim: -1", scores), more);
 }
 
 TEST_F(DetectCliTest, NetsThatEndWithBoxesAndScores) {
@@ -334,21 +334,21 @@ layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { 
   expect_refusal("classify --model " + net + " " + photo, {"scores 'out'", "`crema detect`"});
   expect_refusal("detect --model " + net, {"detect needs images"});
   for (const char* mean : {"", "--mean 1,2,3 "}) {
-    expect_refusal(concat("detect --model ", net, " --channel_mean ", mean, photo),
+    expect_refusal(text("detect --model ", net, " --channel_mean ", mean, photo),
                    {"--channel_mean has no effect without a mean image", "--mean=FILE"});
   }
   for (const char* percent : {"50", "nan"})
-    expect_refusal(concat("detect --confidence_threshold ", percent, " --model ", net, " ", photo),
+    expect_refusal(text("detect --confidence_threshold ", percent, " --model ", net, " ", photo),
                    {"--confidence_threshold", percent, "[0, 1]"});
 }
 
 TEST_F(DetectCliTest, TestSaysWhichImagesCountTwiceAndWhichAreNotWritten) {
   std::string list, sizes;
   for (int i = 0; i < 3; ++i) {
-    image(concat(i, ".ppm"), 96, 64);
-    write(concat(i, ".txt"), "1 5 10 15 30\n");
-    list += concat(i, ".ppm ", i, ".txt\n");
-    sizes += concat(i, " 40 20\n");
+    image(text(i, ".ppm"), 96, 64);
+    write(text(i, ".txt"), "1 5 10 15 30\n");
+    list += text(i, ".ppm ", i, ".txt\n");
+    sizes += text(i, " 40 20\n");
   }
   const std::string map = write("map.prototxt",
                                 "item { name: 'bg' label: 0 } item { name: 'a' label: 1 } "
@@ -392,9 +392,9 @@ TEST_F(DetectCliTest, TestSaysWhichImagesCountTwiceAndWhichAreNotWritten) {
 TEST_F(DetectCliTest, NameSizeFilesOfAnotherSetAreErrors) {
   std::string list;
   for (const char* name : {"x", "y", "z"}) {
-    image(concat(name, ".ppm"), 96, 64);
-    write(concat(name, ".txt"), "1 5 10 15 30\n");
-    list += concat(name, ".ppm ", name, ".txt\n");
+    image(text(name, ".ppm"), 96, 64);
+    write(text(name, ".txt"), "1 5 10 15 30\n");
+    list += text(name, ".ppm ", name, ".txt\n");
   }
   const std::string map =
       write("map.prototxt", "item { name: 'a' label: 1 } item { name: 'b' label: 2 }");

@@ -41,7 +41,7 @@ layer { name: "relu" type: "ReLU" bottom: "ip" top: "ip" })");
 
 TEST_F(FlagsCliTest, ArgumentsWithoutAPlaceAreNamed) {
   for (const char* command : {"test", "time", "summary"}) {
-    expect_refusal(concat(command, " net.prototxt"),
+    expect_refusal(text(command, " net.prototxt"),
                    {command, " takes no argument 'net.prototxt'", "--model=FILE"});
   }
   expect_refusal("train solver.prototxt", {"no argument 'solver.prototxt'", "--solver=FILE"});
@@ -60,7 +60,7 @@ TEST_F(FlagsCliTest, WrongValuesOfFlagsAreExplained) {
   }
   expect_refusal(time + " --fuse off", {"write --fuse=off"});
   for (const char* size : {"much", "2XB", "0", "-1GB", "1e30"}) {
-    expect_refusal(concat(time, " --memory-budget=", size), {"--memory_budget", size, "1.5GB"});
+    expect_refusal(text(time, " --memory-budget=", size), {"--memory_budget", size, "1.5GB"});
   }
   const Output threads = run(time + " --iterations=1 --threads=999");
   EXPECT_EQ(threads.status, 0) << threads.text;
@@ -73,7 +73,7 @@ TEST_F(FlagsCliTest, WrongValuesOfFlagsAreExplained) {
   expect_refusal("time --flagfile=" + write("flags", "model=x\n"), {"flagfile", "'model=x'"});
   expect_refusal("time --flagfile=" + path("none"), {"flagfile", "none"});
   for (const char* none : {"", ","})
-    expect_refusal(concat("time --model=", net(), " --flagfile=", none),
+    expect_refusal(text("time --model=", net(), " --flagfile=", none),
                    {"--flagfile needs a value"});
   expect_refusal("time --model=" + net() + " --flagfile=" + path(""),
                  {"cannot read --flagfile=" + path(""), "folder"});
@@ -98,7 +98,7 @@ TEST_F(FlagsCliTest, EmptyTextsAreNoValues) {
   for (const char* flag :
        {"--snapshot=", "--weights=", "--weights=,", "--engine=", "--gpu=", "--snapshot ''"}) {
     const std::string shown = flag == std::string("--snapshot ''") ? "--snapshot=" : flag;
-    expect_refusal(concat(train, " ", flag), {shown + " is empty", "leave the flag out"});
+    expect_refusal(text(train, " ", flag), {shown + " is empty", "leave the flag out"});
   }
   expect_refusal("train --flagfile=" + write("flags", "--snapshot=\n") + " --solver=x",
                  {"--snapshot= is empty"});
@@ -114,7 +114,7 @@ TEST_F(FlagsCliTest, EmptyTextsAreNoValues) {
   const Output both = run(train + " --snapshot=", path("caffe"));
   EXPECT_TRUE(both.says("--snapshot= is empty")) << both.text;
   for (const char* flag : {"--stage=", "--tuning_file="})
-    EXPECT_EQ(run(concat("summary --model=", net(), " ", flag)).status, 0) << flag;
+    EXPECT_EQ(run(text("summary --model=", net(), " ", flag)).status, 0) << flag;
 }
 
 TEST_F(FlagsCliTest, WordsBehindTwoDashesStayAsTheyAre) {

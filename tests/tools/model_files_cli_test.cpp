@@ -333,7 +333,7 @@ origin { program: "another" solver: "solver.prototxt" class_name: "cat" })",
   write_text_proto_atomically(path("long.prototxt"), named);
   const Output full = run("merge-bn " + path("long.prototxt") + " " + weights_file + " " +
                               path("full.prototxt") + " " + path("alone.caffemodel"),
-                          concat("ulimit -f 2; ", CREMA_TOOL));
+                          text("ulimit -f 2; ", CREMA_TOOL));
   EXPECT_EQ(full.status, 1) << full.text;
   EXPECT_TRUE(full.says("full.prototxt")) << full.text;
   for (const char* name : {"full.prototxt", "alone.caffemodel"})

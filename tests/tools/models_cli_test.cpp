@@ -306,7 +306,7 @@ TEST_F(ModelsCliTest, TheInstalledFolderIsListedOnce) {
   fs::copy_file(CREMA_TOOL, path("installed/bin/crema"));
   for (const char* command : {"summary", "time"}) {
     const Output output =
-        run(concat(command, " --model=models/nonesuch/deploy.prototxt"),
+        run(text(command, " --model=models/nonesuch/deploy.prototxt"),
             "cd " + path("") + " && CREMA_MODEL_PATH= " + path("installed/bin/crema"));
     EXPECT_TRUE(output.says("; it is not in '" + beside.lexically_normal().string() + "'\n"))
         << output.text;

@@ -28,15 +28,14 @@ class RecordPassCliTest : public CliTest {
       std::string pixels;
       for (const int score : records[i].scores) pixels += static_cast<char>(score);
       datum.set_data(pixels);
-      all.emplace_back(concat(i < 10 ? "0000000" : "000000", i), datum.SerializeAsString());
+      all.emplace_back(text(i < 10 ? "0000000" : "000000", i), datum.SerializeAsString());
     }
     write_database(path(name), all);
     return path(name);
   }
   static std::string data(const std::string& source, int batch, const std::string& more = "") {
-    return concat(
-        "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '", source,
-        "' backend: LMDB batch_size: ", batch, " ", more, " } }\n");
+    return text("layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '",
+                source, "' backend: LMDB batch_size: ", batch, " ", more, " } }\n");
   }
   std::string model(const std::string& layers) const { return write("net.prototxt", layers); }
   /// Of the JSON object, the text behind "name": [
@@ -138,12 +137,12 @@ TEST_F(RecordPassCliTest, FocalLossOfTargetsIsTheMeanOfAllRecords) {
     const auto loss = [&](int batch) {
       const Output output = run(
           "test --json --model " +
-          model(data(scores, batch) + concat("layer { name: 'targets' type: 'Data' top: 'target' "
-                                             "data_param { backend: LMDB source: '",
-                                             targets, "' batch_size: ", batch,
-                                             " } }\nlayer { name: 'loss' type: 'FocalLoss' bottom: "
-                                             "'data' bottom: 'target' top: 'loss' ",
-                                             settings, " }\n")));
+          model(data(scores, batch) + text("layer { name: 'targets' type: 'Data' top: 'target' "
+                                           "data_param { backend: LMDB source: '",
+                                           targets, "' batch_size: ", batch,
+                                           " } }\nlayer { name: 'loss' type: 'FocalLoss' bottom: "
+                                           "'data' bottom: 'target' top: 'loss' ",
+                                           settings, " }\n")));
       EXPECT_EQ(output.status, 0) << output.text;
       return number(output, "loss");
     };
@@ -295,12 +294,12 @@ TEST_F(RecordPassCliTest, SequencesMayEndInAShortBatch) {
   add_hdf5(file, "going_on", Hdf5Kind::f32, {5, 3}, going_on);
   const std::string list = write("list.txt", file + "\n");
   const auto net = [&](const std::string& indicators, int batch) {
-    return model(concat("layer { name: 'd' type: 'HDF5Data' top: 'x' top: '", indicators,
-                        "' hdf5_data_param { source: '", list, "' batch_size: ", batch, " } }",
-                        R"(
+    return model(text("layer { name: 'd' type: 'HDF5Data' top: 'x' top: '", indicators,
+                      "' hdf5_data_param { source: '", list, "' batch_size: ", batch, " } }",
+                      R"(
 layer { name: 'xt' type: 'Permute' bottom: 'x' top: 'xt' permute_param { order: 1 order: 0 order: 2 } }
 layer { name: 'ct' type: 'Permute' bottom: ')",
-                        indicators, R"(' top: 'ct' permute_param { order: 1 order: 0 } }
+                      indicators, R"(' top: 'ct' permute_param { order: 1 order: 0 } }
 layer { name: 'lstm' type: 'LSTM' bottom: 'xt' bottom: 'ct' top: 'h'
         recurrent_param { num_output: 2 weight_filler { type: 'xavier' } } }
 layer { name: 'last' type: 'Slice' bottom: 'h' top: 'first' top: 'rest' slice_param { axis: 0 slice_point: 1 } }
@@ -326,11 +325,10 @@ TEST_F(RecordPassCliTest, ImagesOfListsAreCounted) {
   std::string images, maps;
   for (int i = 0; i < 5; ++i) {
     const std::string image =
-        write(concat(i, ".ppm"), ppm(2, 2, std::string(12, static_cast<char>(10 * i))));
-    const std::string map =
-        write(concat(i, ".pgm"), pgm(2, 2, std::string(4, static_cast<char>(i))));
-    images += concat(image, " ", i, "\n");
-    maps += concat(image, " ", map, "\n");
+        write(text(i, ".ppm"), ppm(2, 2, std::string(12, static_cast<char>(10 * i))));
+    const std::string map = write(text(i, ".pgm"), pgm(2, 2, std::string(4, static_cast<char>(i))));
+    images += text(image, " ", i, "\n");
+    maps += text(image, " ", map, "\n");
   }
   for (const std::string& layer :
        {"type: 'ImageData' image_data_param { source: '" + write("images.txt", images) + "'",
@@ -417,7 +415,7 @@ TEST_F(RecordPassCliTest, ADatabaseWithoutLabelsIsTold) {
     for (int i = 0; i < 9; ++i) {
       Datum datum = byte_datum(1, 1, 1, 0, i);
       if (i != labelled) datum.clear_label();
-      all.emplace_back(concat("0000000", i), datum.SerializeAsString());
+      all.emplace_back(text("0000000", i), datum.SerializeAsString());
     }
     std::filesystem::remove_all(path("db"));
     write_database(path("db"), all);
@@ -476,7 +474,7 @@ class RepeatedImagesCliTest : public CliTest {
     if (bad >= 0) records[static_cast<size_t>(bad)].second = "no AnnotatedDatum";
     std::filesystem::remove_all(path("db"));
     write_database(path("db"), records);
-    return concat(
+    return text(
         "layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' "
         "transform_param { scale: 0.0078125 } data_param { source: '",
         path("db"), "' backend: LMDB batch_size: ", batch, " } }\n", R"(
@@ -497,16 +495,16 @@ layer { name: 'eval' type: 'DetectionEvaluate' bottom: 'out' bottom: 'label' top
   /// It writes the boxes of the images img0, img1 ... to out/detections.txt.
   std::string saving_net(int batch, int images, int bad = -1) const {
     std::string names, text = net(batch, images, bad);
-    for (int i = 0; i < images; ++i) names += concat("img", i, " 10 20\n");
-    const std::string sizes = concat("name_size_file: '", write("sizes.txt", names), "' ");
+    for (int i = 0; i < images; ++i) names += text("img", i, " 10 20\n");
+    const std::string sizes = text("name_size_file: '", write("sizes.txt", names), "' ");
     const std::string map =
         write("map.prototxt", "item { name: 'none' label: 0 } item { name: 'a' label: 1 }");
     const auto add = [&](const std::string& behind, const std::string& more) {
       text.insert(text.find(behind) + behind.size(), more);
     };
     add("confidence_threshold: 0.1 ",
-        concat("save_output_param { output_format: 'ILSVRC' output_directory: '", path("out"),
-               "' label_map_file: '", map, "' ", sizes, "} "));
+        text("save_output_param { output_format: 'ILSVRC' output_directory: '", path("out"),
+             "' label_map_file: '", map, "' ", sizes, "} "));
     add("overlap_threshold: 0.3 ", sizes);
     if (bad >= 0) add("backend: LMDB ", "on_bad_record: SKIP ");
     return write("net.prototxt", text);
@@ -528,7 +526,7 @@ TEST_F(RepeatedImagesCliTest, ShortBatchesKeepThePlacesOfImages) {
   EXPECT_FALSE(output.says("it is filled")) << output.text;
   EXPECT_TRUE(output.says("\"boxes\": 30, \"detections\": 30")) << output.text;
   std::string expected;
-  for (int i = 0; i < 30; ++i) expected += concat("img", i, " ");
+  for (int i = 0; i < 30; ++i) expected += text("img", i, " ");
   EXPECT_EQ(saved_images(), expected);
 }
 

@@ -133,8 +133,8 @@ class Model {
     net_.reshape_input("cont", {count, 1});
     net_.reshape();
     std::copy(text.begin() + static_cast<int64_t>(read_), text.end(),
-              net_.input("data").host_overwrite<float>());
-    float* cont = net_.input("cont").host_overwrite<float>();
+              net_.input("data").overwrite<float>());
+    float* cont = net_.input("cont").overwrite<float>();
     std::fill(cont, cont + count, 1.0F);
     if (read_ == 0) cont[0] = 0;  // a text begins: the states are zeros
     read_ = text.size();
@@ -145,7 +145,7 @@ class Model {
     const int64_t size = std::min(window_, static_cast<int64_t>(text.size()));
     net_.reshape_input("data", {1, window_});
     net_.reshape();
-    float* data = net_.input("data").host_overwrite<float>();
+    float* data = net_.input("data").overwrite<float>();
     std::copy(text.end() - size, text.end(), data);
     std::fill(data + size, data + window_, 0.0F);  // no place attends to those behind it
     return probabilities(window_, size - 1);

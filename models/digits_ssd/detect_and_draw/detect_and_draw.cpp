@@ -219,7 +219,7 @@ void run(const std::vector<std::string>& args) {
 
   for (const std::string& name : images) {
     Image image = read_ppm(name);
-    fill_input(image, sides[2], sides[3], net.input(input).writing<float>());
+    fill_input(image, sides[2], sides[3], net.input(input).changing<float>());
     net.forward();
     // 1 x 1 x D x 7; D differs from pass to pass. A row: number of the image in the batch, label,
     // confidence, xmin, ymin, xmax, ymax relative to the image. Label -1: there is no box.
@@ -228,7 +228,7 @@ void run(const std::vector<std::string>& args) {
       throw crema::Error("output '", output, "' is ", rows.shape().str(), ", not rows of 7");
     const auto width = static_cast<float>(image.width), height = static_cast<float>(image.height);
     for (int64_t r = 0; r < rows.shape()[2]; ++r) {
-      const float* const row = rows.host<float>() + 7 * r;
+      const float* const row = rows.read<float>() + 7 * r;
       if (!std::all_of(row, row + 7, [](float value) { return std::isfinite(value); }))
         throw crema::Error("'", name, "': a box is not finite; was the training unstable?");
       if (row[1] < 0 || row[2] < kLeastConfidence) continue;

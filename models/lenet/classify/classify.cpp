@@ -29,7 +29,7 @@ int run(int argc, char** argv) {
   const crema::Shape sample = net.input(input).shape();  // (any, 1, H, W)
   net.reshape_input(input, {1, 1, sample[2], sample[3]});
   for (int i = 3; i < argc; ++i) {
-    read_digit(argv[i], sample[2], sample[3], net.input(input).host_overwrite<float>());
+    read_digit(argv[i], sample[2], sample[3], net.input(input).overwrite<float>());
     net.forward();
     const crema::Tensor classes = net.output(output);
     const auto scores = classes.values<float>();

@@ -66,8 +66,8 @@ class WholeFile {
 /// What stands before the values in an .npy file of version 1.0, of a multiple of 64 bytes.
 std::string npy_header(int64_t rows, int64_t columns) {
   const char order = std::endian::native == std::endian::little ? '<' : '>';
-  std::string header = crema::concat(
-      "{'descr': '", order, "f4', 'fortran_order': False, 'shape': (", rows, ", ", columns, "), }");
+  std::string header = crema::text("{'descr': '", order, "f4', 'fortran_order': False, 'shape': (",
+                                   rows, ", ", columns, "), }");
   constexpr size_t before = 10;  // the magic word, the version, and the size of the header
   header.resize((before + header.size() + 64) / 64 * 64 - before - 1, ' ');
   header += '\n';
@@ -100,7 +100,7 @@ void run(const std::vector<std::string>& args) {
     // The last batch may be smaller. A net takes any batch, and plans for each size only once.
     const int64_t batch = std::min(kBatch, count - first);
     net.reshape_input(input, {batch, 1, sample[2], sample[3]});
-    const auto pixels = net.input(input).writing<float>();
+    const auto pixels = net.input(input).changing<float>();
     for (int64_t i = 0; i < batch; ++i) {
       const fs::path& image = images[static_cast<size_t>(first + i)];
       read_digit(image.string(), sample[2], sample[3], pixels + i * sample.count(2));

@@ -91,7 +91,7 @@ class Classifier {
   crema::Net& net() { return net_; }
 
   std::string classify(const std::string& image) {
-    read_digit(image, sample_[2], sample_[3], net_.input(input_).writing<float>());
+    read_digit(image, sample_[2], sample_[3], net_.input(input_).changing<float>());
     net_.forward();
     const crema::Tensor output = net_.output(output_);
     const auto scores = output.values<float>();

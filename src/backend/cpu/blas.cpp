@@ -147,7 +147,7 @@ std::string blas_name() {
   std::istringstream words(openblas_get_config());
   std::string library, version;
   words >> library >> version;
-  return concat(library, ' ', version, " (", openblas_get_corename(), ')');
+  return text(library, ' ', version, " (", openblas_get_corename(), ')');
 }
 
 template void gemm<float>(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,

@@ -49,7 +49,7 @@ std::unique_ptr<ConvolutionLibrary> make_library(OwnConvolutions own) {
   return std::make_unique<OwnLibrary>(std::move(own));
 }
 
-std::string name_of_simd(const ConvolutionProblem&) { return concat(to_string(simd_level())); }
+std::string name_of_simd(const ConvolutionProblem&) { return text(to_string(simd_level())); }
 
 Shape ConvolutionProblem::weights() const {
   std::vector<int64_t> dims = {target[1], source[1] / groups};
@@ -67,14 +67,14 @@ std::string ConvolutionProblem::key() const {
 }
 
 std::string ConvolutionProblem::family() const {
-  std::string text = concat(source[0], "x", source[1], ">", target[1], ",k", join(kernel), ",s",
-                            join(stride), ",p", join(pad), ",d", join(dilation), ",g", groups, ",",
-                            to_string(source_format), ">", to_string(target_format));
-  if (!bias) text += ",nobias";
-  if (adds) text += ",adds";
-  if (relu) text += concat(",relu", *relu);
-  if (!training) text += ",inference";
-  return text + " of ";
+  std::string content = text(source[0], "x", source[1], ">", target[1], ",k", join(kernel), ",s",
+                             join(stride), ",p", join(pad), ",d", join(dilation), ",g", groups, ",",
+                             to_string(source_format), ">", to_string(target_format));
+  if (!bias) content += ",nobias";
+  if (adds) content += ",adds";
+  if (relu) content += text(",relu", *relu);
+  if (!training) content += ",inference";
+  return content + " of ";
 }
 
 std::string_view to_string(ConvolutionPass pass) {

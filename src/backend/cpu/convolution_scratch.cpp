@@ -17,7 +17,7 @@ float* convolution_scratch(ConvolutionScratch place, int64_t count) {
   thread_local Tensor scratch[std::size(kPlaces)];
   Tensor& tensor = scratch[static_cast<size_t>(place)];
   if (tensor.count() < count) tensor = Tensor(Shape{count});
-  return tensor.host_overwrite<float>();
+  return tensor.overwrite<float>();
 }
 
 void need_scratch(ScratchPlan& plan, ConvolutionScratch place, int64_t count, int64_t threads) {

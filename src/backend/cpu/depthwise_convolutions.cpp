@@ -306,8 +306,8 @@ class Results : public ConvolutionPrimitive {
         adds_(problem.adds && !backward),
         relu_(backward ? std::nullopt : problem.relu),
         backward_(backward),
-        weights_(concat("depthwise ", plan_.pixel, " ", plan_.kernels.width, " ", problem.source[1],
-                        " ", plan_.taps(), " ", plan_.group, transposes() ? " transposed" : ""),
+        weights_(text("depthwise ", plan_.pixel, " ", plan_.kernels.width, " ", problem.source[1],
+                      " ", plan_.taps(), " ", plan_.group, transposes() ? " transposed" : ""),
                  plan_.blocks * plan_.strips * plan_.strip_weights(), problem.training),
         bias_(Shape{problem.bias && !backward ? plan_.blocks * plan_.strips * plan_.kernels.width
                                               : 0}) {
@@ -354,7 +354,7 @@ class Results : public ConvolutionPrimitive {
   /// The bias with zeros behind the channels of each block; null if there is none.
   const float* padded_bias(const float* bias) {
     if (bias == nullptr) return nullptr;
-    float* const padded = bias_.host_mut<float>();
+    float* const padded = bias_.change<float>();
     plan_.each_strip([&](int64_t block, int64_t strip, int64_t number) {
       std::copy_n(bias + plan_.first(block, strip), plan_.used(block, strip),
                   padded + number * plan_.kernels.width);
@@ -521,14 +521,14 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
   if (algorithm == ConvolutionAlgorithm::winograd) return "Winograd's algorithm is asked for";
   const int64_t width = depthwise_kernels().width, group = channels / problem.groups;
   if (problem.target[1] != channels || width % group != 0)
-    return concat("it takes as many outputs as channels, in groups that divide ", width);
+    return text("it takes as many outputs as channels, in groups that divide ", width);
   if (problem.kernel.empty() || problem.kernel.size() > 2)
     return "it takes one or two spatial axes";
   if (problem.source_format == Format::contiguous)
     return "it takes channels_last or blocked images";
   if (problem.source_format != Format::channels_last &&
       block_of(problem.source_format) % group != 0) {
-    return concat("groups of ", group, " channels do not fill its blocks");
+    return text("groups of ", group, " channels do not fill its blocks");
   }
   if (problem.source_format != problem.target_format) return "it takes and makes one format";
   if (problem.source.count() == 0 || problem.target.count() == 0) return "it has no elements";

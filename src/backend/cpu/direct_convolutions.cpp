@@ -248,8 +248,8 @@ class Forward : public ConvolutionPrimitive {
 
   void forward(const float* x, const ConvolutionWeights& weights, const float* bias,
                float* y) override {
-    if (bias != nullptr) std::copy_n(bias, outputs_, bias_.host_mut<float>());
-    product_.compute(x, weights, bias != nullptr ? bias_.host<float>() : nullptr, adds_, relu_, y);
+    if (bias != nullptr) std::copy_n(bias, outputs_, bias_.change<float>());
+    product_.compute(x, weights, bias != nullptr ? bias_.read<float>() : nullptr, adds_, relu_, y);
   }
   size_t kept_bytes() const override { return product_.kept_bytes(); }
   void plan_scratch(ScratchPlan& plan) const override { product_.plan_scratch(plan); }
@@ -494,7 +494,7 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass pass,
     return "it takes one or two spatial axes";
   if (problem.groups != 1) return "it takes one group";
   if (made != Format::channels_last && block_of(made) != kernels.width) {
-    return concat("it makes results channels_last or in blocks of ", kernels.width);
+    return text("it makes results channels_last or in blocks of ", kernels.width);
   }
   if (pass == ConvolutionPass::backward_weights &&
       BackwardWeights::sums_bytes(problem, kernels) > kMaxSumsBytes) {

@@ -13,7 +13,7 @@ namespace {
 float* gathered_scratch(int64_t count) {
   thread_local Tensor scratch{Shape{0}};
   if (scratch.count() < count) scratch = Tensor(Shape{count});
-  return scratch.host_overwrite<float>();
+  return scratch.overwrite<float>();
 }
 
 /// The positions of the pixels that are read. In every format, memory consists of planes, a plane

@@ -67,8 +67,8 @@ void ThinProduct::times_transposed(const float* a, const float* matrix, float* o
     return;
   }
   const int64_t lanes = round_up(batch_, kernels.width);
-  float* const packed = scratch_.host_overwrite<float>();  // for each chunk: (panel, column, lane)
-  float* const sums = packed + columns_ * lanes;           // (row, lane)
+  float* const packed = scratch_.overwrite<float>();  // for each chunk: (panel, column, lane)
+  float* const sums = packed + columns_ * lanes;      // (row, lane)
   deal_out(columns_, kPackedColumns, batch_, kPackGrain, [&](int64_t first, int64_t last) {
     for (int64_t c = first; c < last; c += kPackedColumns) {
       const int64_t chunk = c / kChunk * kChunk, length = std::min(kChunk, columns_ - chunk);
@@ -94,7 +94,7 @@ void ThinProduct::times_transposed(const float* a, const float* matrix, float* o
 
 void ThinProduct::times(const float* a, const float* matrix, float* out) {
   const ThinKernels& kernels = *kernels_;
-  float* const packed = scratch_.host_overwrite<float>();
+  float* const packed = scratch_.overwrite<float>();
   float* const all_sums = packed + packed_rows_ * batch_;
   deal_out(rows_, kernels.rows, batch_, kPackGrain, [&](int64_t first, int64_t last) {
     kernels.pack_rows(a + first, rows_, batch_, last - first, packed + first * batch_);
@@ -127,7 +127,7 @@ void ThinProduct::times(const float* a, const float* matrix, float* out) {
 
 void ThinProduct::outer(const float* a, const float* b, float beta, float* matrix) {
   const ThinKernels& kernels = *kernels_;
-  float* const packed_a = scratch_.host_overwrite<float>();
+  float* const packed_a = scratch_.overwrite<float>();
   float* const packed_b = packed_a + packed_rows_ * batch_;
   deal_out(columns_, kPackedColumns, batch_, kPackGrain, [&](int64_t first, int64_t last) {
     kernels.pack_columns(b + first, columns_, batch_, last - first, packed_b + first * batch_);

@@ -44,10 +44,10 @@ bool cpu_update(const UpdateRuns& runs, const Rule& rule, const UpdateSettings& 
                 Tensor& parameters, std::span<Tensor> histories, Tensor* average = nullptr) {
   return dispatch_float(parameters.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* g = gradients.host<T>();
-    const Writing<T> writing = parameters.writing<T>();
+    const T* g = gradients.read<T>();
+    const Changing<T> writing = parameters.changing<T>();
     T* const w = writing;
-    T* const a = average != nullptr ? average->host_mut<T>() : nullptr;
+    T* const a = average != nullptr ? average->change<T>() : nullptr;
     std::atomic<bool> finite = true;
     const auto run = [&](auto regularization, auto*... history) {
       using Update = ValueUpdate<T, decltype(regularization)::value, Rule>;
@@ -63,7 +63,7 @@ bool cpu_update(const UpdateRuns& runs, const Rule& rule, const UpdateSettings& 
       });
     };
     with_regularization(settings.regularization, [&](auto regularization) {
-      with_histories<Rule>([&](size_t number) { return histories[number].host_mut<T>(); },
+      with_histories<Rule>([&](size_t number) { return histories[number].change<T>(); },
                            [&](auto*... history) { run(regularization, history...); });
     });
     return finite.load();
@@ -110,8 +110,8 @@ void cpu_squares(const UpdateRuns& runs, const Rule& rule, const UpdateSettings&
   of_chunk.resize(static_cast<size_t>(runs.chunks));
   dispatch_float(parameters.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* const g = gradients.host<T>();
-    const T* const w = parameters.host<T>();
+    const T* const g = gradients.read<T>();
+    const T* const w = parameters.read<T>();
     const auto run = [&](auto regularization, const auto*... history) {
       using Update = ValueUpdate<T, decltype(regularization)::value, Rule>;
       parallel_for(runs.chunks, kUpdateGrain, [&](int64_t begin, int64_t end) {
@@ -123,7 +123,7 @@ void cpu_squares(const UpdateRuns& runs, const Rule& rule, const UpdateSettings&
       });
     };
     with_regularization(settings.regularization, [&](auto regularization) {
-      with_histories<Rule>([&](size_t number) { return histories[number].host<T>(); },
+      with_histories<Rule>([&](size_t number) { return histories[number].read<T>(); },
                            [&](const auto*... history) { run(regularization, history...); });
     });
   });

@@ -1,6 +1,7 @@
 // Value<D>: a vector with the operators of a number, so that a functor written for numbers
-// (kit/pointwise.hpp) also runs on vectors. Compiled once for each set of vector instructions,
-// see backend/cpu/highway.hpp. What functors may call is what core/functor.hpp has for numbers.
+// (layer_support/pointwise.hpp) also runs on vectors. Compiled once for each set of vector
+// instructions, see backend/cpu/highway.hpp. What functors may call is what core/functor.hpp has
+// for numbers.
 #include <type_traits>
 
 #include "backend/cpu/highway.hpp"

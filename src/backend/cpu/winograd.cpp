@@ -64,7 +64,7 @@ Scratch& thread_scratch() {
 
 float* at_least(Tensor& tensor, int64_t count) {
   if (tensor.count() < count) tensor = Tensor(Shape{count});
-  return tensor.host_overwrite<float>();
+  return tensor.overwrite<float>();
 }
 
 /// Of so many blocks that are left, those of the next panel.
@@ -181,7 +181,7 @@ Winograd::Winograd(const WinogradProblem& problem)
     throw Error("Winograd convolution takes groups of whole blocks of ", kernels_->block,
                 " channels");
   const std::string form =
-      concat("winograd ", kernels_->block, " ", problem.k, "x", problem.c, "x", taps, "/", groups);
+      text("winograd ", kernels_->block, " ", problem.k, "x", problem.c, "x", taps, "/", groups);
   forward_ = DerivedWeights(form, transformed_bytes());
   turned_ = DerivedWeights(form + " turned", transformed_bytes());
 }

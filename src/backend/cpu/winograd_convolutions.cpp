@@ -64,12 +64,12 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
   }
   const int64_t whole = problem.groups * block;
   if (problem.groups != 1 && (problem.source[1] % whole != 0 || problem.target[1] % whole != 0))
-    return concat("it takes groups of whole blocks of ", block, " channels");
+    return text("it takes groups of whole blocks of ", block, " channels");
   if (problem.pad[0] >= problem.kernel[0] || problem.pad[1] >= problem.kernel[1]) {
     return "it takes a pad below the kernel's extent";
   }
   if (block_of(problem.source_format) != block || block_of(problem.target_format) != block) {
-    return concat("it takes channels in blocks of ", block);
+    return text("it takes channels in blocks of ", block);
   }
   if (algorithm == ConvolutionAlgorithm::direct) return "the direct algorithm is asked for";
   return {};

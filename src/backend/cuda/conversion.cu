@@ -13,37 +13,46 @@ void convert_on_device(CudaBackend& backend, const Tensor& source, Tensor& targe
     dispatch_any_float(target.dtype(), [&](auto to_zero) {
       using From = decltype(from_zero);
       using To = decltype(to_zero);
-      const From* x = source.device<From>(backend);
-      To* y = target.device_overwrite<To>(backend);
+      const From* x = source.read<From>(&backend);
+      To* y = target.overwrite<To>(&backend);
       cuda_for_each(backend, target.storage(),
                     ConvertElement<To, From>{to, from, to.same_as(from), x, y});
     });
   });
 }
 
+class ConversionKernel : public Kernel {
+ public:
+  explicit ConversionKernel(const Layer& layer) : Kernel(layer), backend_(cuda(layer.context())) {}
+  void forward(Blobs bottom, Blobs top) override {
+    convert_on_device(backend_, bottom[0]->data, top[0]->data);
+  }
+  void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+    if (propagate[0]) convert_on_device(backend_, top[0]->diff, bottom[0]->diff);
+  }
+
+ private:
+  CudaBackend& backend_;
+};
+
 /// Of the layer Conversion in src/net/layouts.cpp.
 class ConversionCuda : public Engine {
  public:
-  std::vector<Option> options(Layer&, Blobs bottom, Blobs top, std::string& why) override {
+  std::vector<Option> options(const Layer&, Blobs bottom, Blobs top,
+                              std::string& why) const override {
     Option option;
     for (const auto& [blobs, layouts] : {std::pair(bottom, &option.bottoms), {top, &option.tops}}) {
       const Tensor& data = blobs[0]->data;
       if (!is_float(data.dtype())) {
-        why = concat("it converts floating point types only, not ", to_string(data.dtype()));
+        why = text("it converts floating point types only, not ", to_string(data.dtype()));
         return {};
       }
       layouts->push_back({data.dtype(), data.format()});
     }
     return {option};
   }
-  void prepare(Layer&, const Option&, Blobs, Blobs) override {}
-
-  void forward(Layer& layer, Blobs bottom, Blobs top) override {
-    convert_on_device(cuda(layer.context()), bottom[0]->data, top[0]->data);
-  }
-  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
-                Blobs bottom) override {
-    if (propagate[0]) convert_on_device(cuda(layer.context()), top[0]->diff, bottom[0]->diff);
+  std::unique_ptr<Kernel> make(Layer& layer, const Option&, Blobs, Blobs) const override {
+    return std::make_unique<ConversionKernel>(layer);
   }
 };
 

@@ -16,14 +16,14 @@ int device_count(std::string& why) {
     int driver = 0, runtime = 0;
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
-    why = driver == 0 ? concat("this machine has no CUDA driver; install NVIDIA's")
-                      : concat("the CUDA driver knows version ", driver / 1000, ".",
-                               driver % 1000 / 10, ", but this build needs ", runtime / 1000, ".",
-                               runtime % 1000 / 10, "; install a newer driver");
+    why = driver == 0 ? text("this machine has no CUDA driver; install NVIDIA's")
+                      : text("the CUDA driver knows version ", driver / 1000, ".",
+                             driver % 1000 / 10, ", but this build needs ", runtime / 1000, ".",
+                             runtime % 1000 / 10, "; install a newer driver");
   } else if (status == cudaSuccess || status == cudaErrorNoDevice) {
     why = "this machine shows no CUDA device; see CUDA_VISIBLE_DEVICES and nvidia-smi";
   } else {
-    why = concat("CUDA cannot count its devices: ", cudaGetErrorString(status));
+    why = text("CUDA cannot count its devices: ", cudaGetErrorString(status));
   }
   return 0;
 }

@@ -8,7 +8,7 @@ namespace crema {
 
 std::string cpu_library() {
   const dnnl_version_t& version = *dnnl_version();
-  return concat("oneDNN ", version.major, '.', version.minor, '.', version.patch);
+  return text("oneDNN ", version.major, '.', version.minor, '.', version.patch);
 }
 
 void onednn_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,

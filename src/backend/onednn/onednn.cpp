@@ -74,7 +74,7 @@ dnnl::stream& cpu_stream() {
 
 std::string version() {
   const dnnl::version_t* v = dnnl::version();
-  return concat("oneDNN ", v->major, ".", v->minor, ".", v->patch);
+  return text("oneDNN ", v->major, ".", v->minor, ".", v->patch);
 }
 
 bool has_avx512() {
@@ -154,7 +154,7 @@ dnnl::primitive_attr attributes_with_tail(bool adds, std::optional<float> slope)
 std::string explain(const dnnl::error& error) {
   if (error.status == dnnl_unimplemented) return version() + " has no implementation for it";
   if (error.status == dnnl_out_of_memory) return version() + " ran out of memory";
-  return concat(version(), ": ", error.what());
+  return text(version(), ": ", error.what());
 }
 
 Operation::Operation(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& desc,

@@ -130,19 +130,19 @@ int32_t label_of(int64_t category, const std::map<int64_t, int32_t>& labels,
 
 }  // namespace
 
-AnnotationFile parse_coco_image(const std::string& text, const LabelNames& names) {
-  const json data = parse(text);
+AnnotationFile parse_coco_image(const std::string& content, const LabelNames& names) {
+  const json data = parse(content);
   AnnotationFile file;
   if (const auto image = data.find("image"); data.is_object() && image != data.end())
     file.image = size_of(*image);
   int64_t number = 0;
   for (const json& object : member(data, "annotation", kArray, "array")) {
-    RawBox box{.labeled = {}, .where = concat("annotation ", number++)};
+    RawBox box{.labeled = {}, .where = text("annotation ", number++)};
     in_object(box.where, [&] {
       if (!object.is_object() || !object.contains("category_id"))
         throw Error("it has no \"category_id\"");
       const std::string name = name_of(object["category_id"]);
-      box.where = concat(box.where, " (category ", name, ")");
+      box.where = text(box.where, " (category ", name, ")");
       if (names.empty()) {
         const int64_t id = id_of(object, "category_id");
         if (id < 0 || id > INT32_MAX) throw Error("its category_id ", id, " is no label");
@@ -160,15 +160,15 @@ AnnotationFile parse_coco_image(const std::string& text, const LabelNames& names
 
 CocoDataset read_coco_dataset(const std::string& path, const LabelNames& names) {
   try {
-    std::string text;
-    read_file_bytes(path, text);
-    const json data = parse(text);
-    std::string().swap(text);
+    std::string content;
+    read_file_bytes(path, content);
+    const json data = parse(content);
+    std::string().swap(content);
     CocoDataset dataset;
     std::vector<CocoImage>& images = dataset.images;
     std::map<int64_t, size_t> places;
     for (const json& image : member(data, "images", kArray, "array")) {
-      in_object(concat("image ", images.size()), [&] {
+      in_object(text("image ", images.size()), [&] {
         CocoImage read{.file = member(image, "file_name", kString, "text"),
                        .id = id_of(image, "id"),
                        .annotation = {.boxes = {}, .image = size_of(image)}};
@@ -181,7 +181,7 @@ CocoDataset read_coco_dataset(const std::string& path, const LabelNames& names) 
     const auto labels = category_labels(data, names, dataset);
     int64_t number = 0;
     for (const json& object : member(data, "annotations", kArray, "array")) {
-      RawBox box{.labeled = {}, .where = concat("annotation ", number++)};
+      RawBox box{.labeled = {}, .where = text("annotation ", number++)};
       in_object(box.where, [&] {
         const int64_t id = id_of(object, "image_id");
         const auto place = places.find(id);
@@ -189,7 +189,7 @@ CocoDataset read_coco_dataset(const std::string& path, const LabelNames& names) 
         box.labeled.label = label_of(id_of(object, "category_id"), labels, names);
         box.labeled.difficult = is_crowd(object);
         box.labeled.box = box_of(object);
-        box.where = concat(box.where, " of image ", id);
+        box.where = text(box.where, " of image ", id);
         images[place->second].annotation.boxes.push_back(std::move(box));
       });
     }

@@ -43,8 +43,7 @@ class VocReader {
     const auto number = static_cast<int64_t>(file_.boxes.size()) + 1;
     const int line =
         line_at(text_, static_cast<size_t>(std::max<std::ptrdiff_t>(object.offset_debug(), 0)));
-    RawBox box{.labeled = {},
-               .where = concat("line ", line, ": object ", number, " ('", name, "')")};
+    RawBox box{.labeled = {}, .where = text("line ", line, ": object ", number, " ('", name, "')")};
     try {
       if (name.empty()) throw Error("it has no <name>");
       box.labeled.label = label(name);

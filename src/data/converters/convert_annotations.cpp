@@ -93,7 +93,7 @@ std::string form_of(const ConvertAnnotationsOptions& options, const std::string&
   if (form == "yolo" || (form.empty() && is_yolo_folder(folder))) return "yolo";
   throw Error("'", folder, "' is a folder, and only boxes of YOLO are read without a list; ",
               form.empty() ? "give --label_type=yolo, or a list"
-                           : concat("--label_type=", form, " needs a list"),
+                           : text("--label_type=", form, " needs a list"),
               " with lines 'image boxes'");
 }
 
@@ -168,9 +168,9 @@ class Job {
          .accepted = [&](int64_t index) { add_size(images_[static_cast<size_t>(index)]); }});
     if (!options_.check_only) write_files();
     if (same_names_ > 0)
-      report.warnings.push_back(concat(same_names_, " images have the name of an earlier one in '",
-                                       options_.name_size_file, "', the first: '", same_name_,
-                                       "'; files of detections cannot tell them apart"));
+      report.warnings.push_back(text(same_names_, " images have the name of an earlier one in '",
+                                     options_.name_size_file, "', the first: '", same_name_,
+                                     "'; files of detections cannot tell them apart"));
     const auto warnings = reading_.oddities.warnings();
     report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
     return report;
@@ -195,7 +195,7 @@ class Job {
   void list_lines() {
     const bool finds = reading_.form == AnnotationForm::yolo;
     for (const ListedPair& pair : read_pair_list(options_.list, "lines 'image boxes'", finds))
-      add(pair.image, pair.beside, concat(options_.list, ":", pair.line));
+      add(pair.image, pair.beside, text(options_.list, ":", pair.line));
     check_any_boxes();
   }
 
@@ -221,7 +221,7 @@ class Job {
     ++missing_;
     if (listed.may_miss)
       reading_.oddities.add(BoxOddities::missing, static_cast<int64_t>(images_.size()),
-                            concat(place, ": '", listed.beside, "'"));
+                            text(place, ": '", listed.beside, "'"));
   }
 
   /// Error if no file of boxes is there, which a wrong root folder would be. An image alone, or
@@ -273,7 +273,7 @@ class Job {
       Listed& listed = images_.emplace_back();
       listed.image = std::move(image.file);
       listed.name = std::to_string(image.id);
-      listed.place = concat(options_.list, ": image ", image.id);
+      listed.place = text(options_.list, ": image ", image.id);
       listed.boxes = std::move(image.annotation);
     }
   }
@@ -284,7 +284,7 @@ class Job {
       Listed& listed = images_.emplace_back();
       listed.image = std::move(image.file);
       listed.name = fs::path(listed.image).stem().string();
-      listed.place = concat(options_.list, ":", image.line);
+      listed.place = text(options_.list, ":", image.line);
       listed.labels = std::move(image);
     }
   }
@@ -344,7 +344,7 @@ class Job {
 
   void add_size(const Listed& listed) {
     if (options_.name_size_file.empty()) return;
-    sizes_ += concat(listed.name, " ", listed.size.height, " ", listed.size.width, "\n");
+    sizes_ += text(listed.name, " ", listed.size.height, " ", listed.size.width, "\n");
     if (!names_.insert(listed.name).second && same_names_++ == 0) same_name_ = listed.name;
   }
 

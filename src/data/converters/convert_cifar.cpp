@@ -48,7 +48,7 @@ CifarSet set_of(const ConvertCifarOptions& options) {
   CifarSet set{.name = "cifar10", .test = {.files = {"test_batch.bin"}, .records_per_file = 10000}};
   set.train.records_per_file = 10000;
   for (int batch = 1; batch <= 5; ++batch) {
-    set.train.files.push_back(concat("data_batch_", batch, ".bin"));
+    set.train.files.push_back(text("data_batch_", batch, ".bin"));
   }
   return set;
 }
@@ -58,8 +58,8 @@ std::vector<std::string> find_files(const std::string& folder, const Part& part)
   for (const auto& name : part.files) {
     const fs::path python = fs::path(folder) / fs::path(name).stem();
     const std::string hint =
-        fs::exists(python) ? concat("; '", python.string(), "' is of the Python version") : "";
-    paths.push_back(plain_or_gzip(folder, name, concat(hint, kWayOut)));
+        fs::exists(python) ? text("; '", python.string(), "' is of the Python version") : "";
+    paths.push_back(plain_or_gzip(folder, name, text(hint, kWayOut)));
   }
   return paths;
 }
@@ -129,7 +129,7 @@ ConvertCifarReport convert_cifar(const ConvertCifarOptions& options) {
   const char* const ending = kind == DatabaseKind::lmdb ? "lmdb" : "leveldb";
   if (!fs::is_directory(options.input))
     throw Error("there is no folder '", options.input, "'",
-                path_advice(options.input, concat("name the one with the files of ", set.name)));
+                path_advice(options.input, text("name the one with the files of ", set.name)));
   const auto train_files = find_files(options.input, set.train);
   const auto test_files = find_files(options.input, set.test);
   ConvertCifarReport report;

@@ -26,20 +26,20 @@ class LabelWarnings {
 
   void add_to(ConvertReport& report) const {
     if (negative_ > 0)
-      report.warnings.push_back(concat(negative_, " of ", accepted_,
-                                       " labels are below 0, the first one ", of(first_negative_),
-                                       "; losses over classes take one such label, given as "
-                                       "ignore_label"));
+      report.warnings.push_back(text(negative_, " of ", accepted_,
+                                     " labels are below 0, the first one ", of(first_negative_),
+                                     "; losses over classes take one such label, given as "
+                                     "ignore_label"));
     if (inexact_ > 0)
       report.warnings.push_back(
-          concat(inexact_, " of ", accepted_, " labels have no exact value in f32, the first one ",
-                 of(first_inexact_), "; nets in f32 refuse them: number the labels from 0"));
+          text(inexact_, " of ", accepted_, " labels have no exact value in f32, the first one ",
+               of(first_inexact_), "; nets in f32 refuse them: number the labels from 0"));
   }
 
  private:
   std::string of(int64_t index) const {
     const ListedImage& listed = images_[static_cast<size_t>(index)];
-    return concat(listed.label, " of '", listed.file, "' (", list_, ":", listed.line, ")");
+    return text(listed.label, " of '", listed.file, "' (", list_, ":", listed.line, ")");
   }
 
   std::string list_;
@@ -64,7 +64,7 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
   const auto listed = [&](int64_t index) {
     const ListedImage& image = images[static_cast<size_t>(index)];
     return ListedFile{image.file, image_path(options.root, image.file),
-                      concat(options.list, ":", image.line)};
+                      text(options.list, ":", image.line)};
   };
   ConvertReport report =
       convert_list({.list = options.list,

@@ -69,15 +69,15 @@ class Collector {
         if (job_.accepted) job_.accepted(index);
         return true;
       }
-      converted.problem = problem(
-          job_.listed(index),
-          is_alike ? concat("it is of ", converted.shape.str(), ", the first image ",
-                            first_->shape.str(), "; resize them to one size")
-                   : concat("it has ", converted.has_floats ? "more than " : "", "8 bits a ",
-                            "channel, and the first image, ", place_of(first_->index), ", ",
-                            converted.has_floats ? "8" : "more",
-                            "; data layers read records of bytes or of floats: convert "
-                            "images of one depth, or leave --keep_depth out"));
+      converted.problem =
+          problem(job_.listed(index),
+                  is_alike ? text("it is of ", converted.shape.str(), ", the first image ",
+                                  first_->shape.str(), "; resize them to one size")
+                           : text("it has ", converted.has_floats ? "more than " : "", "8 bits a ",
+                                  "channel, and the first image, ", place_of(first_->index), ", ",
+                                  converted.has_floats ? "8" : "more",
+                                  "; data layers read records of bytes or of floats: convert "
+                                  "images of one depth, or leave --keep_depth out"));
     }
     if (!job_.check_only && !job_.skip_bad)
       throw Error(converted.problem, " (--skip_bad leaves bad images out, --check lists them)");
@@ -92,32 +92,32 @@ class Collector {
   void warn() {
     if (deep_.count > 0)
       report_.warnings.push_back(
-          concat(deep_.count, " of ", accepted_,
-                 " images have more than 8 bits a channel, of which the records hold the upper 8; "
-                 "the first is ",
-                 place_of(deep_.first), ". --keep_depth",
-                 job_.encoded ? ", without --encoded and --encode_type," : "",
-                 " makes records of all bits"));
+          text(deep_.count, " of ", accepted_,
+               " images have more than 8 bits a channel, of which the records hold the upper 8; "
+               "the first is ",
+               place_of(deep_.first), ". --keep_depth",
+               job_.encoded ? ", without --encoded and --encode_type," : "",
+               " makes records of all bits"));
     if (palettes_.count > 0)
       report_.warnings.push_back(
-          concat(palettes_.count, " of ", accepted_,
-                 " images are PNGs with a palette, whose colours became gray (--gray); the first "
-                 "is ",
-                 place_of(palettes_.first),
-                 ". Where the indices are labels, these are lost: DenseImageData reads them from "
-                 "the files as label maps"));
+          text(palettes_.count, " of ", accepted_,
+               " images are PNGs with a palette, whose colours became gray (--gray); the first "
+               "is ",
+               place_of(palettes_.first),
+               ". Where the indices are labels, these are lost: DenseImageData reads them from "
+               "the files as label maps"));
     if (sizes_ == 0 || job_.sizes_may_vary) return;
     report_.warnings.push_back(
-        concat(sizes_, " of ", accepted_, " images differ in size from the first one, ",
-               place_of(first_->index), " of ", size_of(first_->shape), "; the first that does is ",
-               place_of(other_->index), " of ", size_of(other_->shape),
-               job_.encoded ? "; data layers decode them, but do not resize them" : "",
-               ". Give --resize_height and --resize_width, or let the data layer crop all to "
-               "one size: transform_param { crop_size }"));
+        text(sizes_, " of ", accepted_, " images differ in size from the first one, ",
+             place_of(first_->index), " of ", size_of(first_->shape), "; the first that does is ",
+             place_of(other_->index), " of ", size_of(other_->shape),
+             job_.encoded ? "; data layers decode them, but do not resize them" : "",
+             ". Give --resize_height and --resize_width, or let the data layer crop all to "
+             "one size: transform_param { crop_size }"));
   }
 
   static std::string problem(const ListedFile& listed, const std::string& what) {
-    return concat(listed.place, ": image '", listed.path, "': ", what);
+    return text(listed.place, ": image '", listed.path, "': ", what);
   }
 
  private:
@@ -136,11 +136,11 @@ class Collector {
 
   std::string place_of(int64_t index) const {
     const ListedFile listed = job_.listed(index);
-    return concat("'", listed.name, "' (", listed.place, ")");
+    return text("'", listed.name, "' (", listed.place, ")");
   }
 
   static std::string size_of(const Shape& shape) {
-    return concat(shape[1], " x ", shape[2], " pixels");
+    return text(shape[1], " x ", shape[2], " pixels");
   }
 
   const ListConversion& job_;

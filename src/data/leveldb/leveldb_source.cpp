@@ -72,7 +72,7 @@ class SharedLock {
     const bool known = ::fcntl(file_, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
     ::close(file_);
     throw Error(quoted(folder), " is open in another process",
-                known ? concat(" (", lock.l_pid, ")") : "",
+                known ? text(" (", lock.l_pid, ")") : "",
                 ", which may write to it; end that process, or set lock: NONE if it only reads");
   }
   ~SharedLock() {
@@ -84,8 +84,8 @@ class SharedLock {
  private:
   static void tell(const std::string& folder, const Logger& logger) {
     if (!logger) return;
-    logger(Severity::info, concat(quoted(folder), " is read without a lock (", std::strerror(errno),
-                                  "); nothing may write to it meanwhile. lock: NONE says so"));
+    logger(Severity::info, text(quoted(folder), " is read without a lock (", std::strerror(errno),
+                                "); nothing may write to it meanwhile. lock: NONE says so"));
   }
 
   int file_ = -1;
@@ -176,8 +176,8 @@ LevelDb::LevelDb(std::string folder, LockMode lock, const Logger& logger)
     check(status, folder_, "cannot open it");
     if (logger && size() > kLargeDatabase)
       logger(Severity::info,
-             concat(quoted(folder_), " of ", size() >> 20,
-                    " MiB is read once to count its records, which LevelDB does not keep"));
+             text(quoted(folder_), " of ", size() >> 20,
+                  " MiB is read once to count its records, which LevelDB does not keep"));
     LevelDbCursor cursor(std::shared_ptr<LevelDb>(std::shared_ptr<void>(), this));
     keys_ = count_keys(cursor);
     if (keys_.count == 0)
@@ -211,7 +211,7 @@ class LevelDbSource final : public RecordSource {
 
   int64_t count() const override { return database_->keys().count; }
   std::string name() const override { return quoted(database_->folder()); }
-  std::unique_ptr<RecordReader> reader(Access) override {
+  std::unique_ptr<RecordReader> reader(ReadOrder) override {
     return std::make_unique<KeyedReader>(name(), count(), &database_->keys().index,
                                          std::make_unique<LevelDbCursor>(database_));
   }

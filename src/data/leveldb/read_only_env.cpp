@@ -69,8 +69,8 @@ Status ReadOnlyEnv::check_end(const std::string& name) {
     at = end;
   }
   if (!status.ok() || (at >= size && !unfinished)) return status;
-  return Status::Corruption(name, concat("it ends inside a record at byte ", size,
-                                         ": it is cut off, and what was behind is lost"));
+  return Status::Corruption(name, text("it ends inside a record at byte ", size,
+                                       ": it is cut off, and what was behind is lost"));
 }
 
 Status ReadOnlyEnv::NewRandomAccessFile(const std::string& name, leveldb::RandomAccessFile** file) {

@@ -78,7 +78,7 @@ void check_end(const TarBytes& bytes, const std::string& path, int64_t end) {
   try {
     bytes.read(end, kBlock, block);
   } catch (const Error&) {
-    refuse(path, concat("its end mark is missing behind byte ", end, ": it is cut off"));
+    refuse(path, text("its end mark is missing behind byte ", end, ": it is cut off"));
   }
 }
 
@@ -113,8 +113,7 @@ TarFile list_tar(const std::string& path, const std::function<void(const TarMemb
       // The padding to whole blocks belongs to the file, too.
       const int64_t room = (file.bytes - member.offset) / kBlock * kBlock;
       if (member.size < 0 || member.size > room)
-        refuse(path,
-               concat("'", member.path, "' of ", member.size, " bytes reaches beyond its end"));
+        refuse(path, text("'", member.path, "' of ", member.size, " bytes reaches beyond its end"));
       end = member.offset + (member.size + kBlock - 1) / kBlock * kBlock;
     } else {
       check(archive_read_data_skip(tar.get()), false);

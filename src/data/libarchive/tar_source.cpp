@@ -71,12 +71,12 @@ class PassedOver {
   }
   void warn(const std::string& name, const Logger& logger) const {
     if (kinds_.empty() || !logger) return;
-    std::string text;
+    std::string content;
     for (const auto& [kind, counted] : kinds_) {
-      text += concat(text.empty() ? "" : "; ", kind, ": ", counted.count, ", such as '",
-                     counted.example, "'");
+      content += text(content.empty() ? "" : "; ", kind, ": ", counted.count, ", such as '",
+                      counted.example, "'");
     }
-    logger(Severity::warning, concat(name, ": some members are not used. ", text));
+    logger(Severity::warning, text(name, ": some members are not used. ", content));
   }
 
  private:
@@ -117,7 +117,7 @@ class TarLister {
     }
     for (const auto& [stem, labels] : read) {
       if (!stems.contains(stem))
-        passed_over_.add("labels without an image", concat(path, ": ", labels_.at(stem).path));
+        passed_over_.add("labels without an image", text(path, ": ", labels_.at(stem).path));
     }
   }
 
@@ -152,7 +152,7 @@ class TarLister {
                     "; give all images the same number of labels");
     }
     if (logger)
-      logger(Severity::info, concat(all_.name, ": ", all_.images.size(), " images with labels"));
+      logger(Severity::info, text(all_.name, ": ", all_.images.size(), " images with labels"));
   }
 
   void take(TarMember member) {
@@ -161,7 +161,7 @@ class TarLister {
     const std::string kind = member.path.substr(stem.size());
     // cls is for labels only; a txt may be anything.
     const bool is_label = kind == ".cls" || kind == ".txt";
-    const std::string key = concat(path_, ": ", member.path);
+    const std::string key = text(path_, ": ", member.path);
     if (!member.is_symbolic_link) {
       if (!member.hard_link.empty() && !follow(member)) {
         if (!is_image && !is_label) return;
@@ -315,7 +315,7 @@ class TarSource final : public RecordSource {
   std::string name() const override { return all_->name; }
   bool is_files() const override { return true; }
   std::vector<std::string> class_names() const override { return all_->class_names; }
-  std::unique_ptr<RecordReader> reader(Access) override {
+  std::unique_ptr<RecordReader> reader(ReadOrder) override {
     return std::make_unique<TarReader>(all_);
   }
 

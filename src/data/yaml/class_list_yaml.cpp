@@ -50,7 +50,7 @@ class Names {
       const auto number =
           key.IsScalar() ? parse_number<int64_t>(key.Scalar()) : std::optional<int64_t>();
       if (!number || *number < 0)
-        refuse(key, "names: ", key.IsScalar() ? concat("'", key.Scalar(), "'") : "a key",
+        refuse(key, "names: ", key.IsScalar() ? text("'", key.Scalar(), "'") : "a key",
                " is no number of a class, a whole number from 0 on");
       if (!by_number.emplace(*number, named(entry.second, static_cast<size_t>(*number))).second)
         refuse(key, "names: class ", *number, " comes twice");

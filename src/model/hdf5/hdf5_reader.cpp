@@ -317,7 +317,7 @@ Tensor Hdf5Reader::read(const std::string& name, DType dtype) const {
   if (array.shape.count() == 0) return values;
   dispatch_float(dtype, [&](auto zero) {
     using T = decltype(zero);
-    T* const out = values.host_overwrite<T>();
+    T* const out = values.overwrite<T>();
     const hid_t type = array.type.get();
     if (is_bits(type)) {
       state_->read_bits(call, array, name, out);

@@ -112,7 +112,7 @@ struct Hdf5Writer::State {
     Hdf5Id array(H5Dcreate2(file.get(), name.c_str(), type, space.get(), links.get(),
                             settings.get(), H5P_DEFAULT),
                  H5Dclose);
-    if (!array.is_open()) fail(concat("array '", name, "': ", call.reason()));
+    if (!array.is_open()) fail(text("array '", name, "': ", call.reason()));
     if (shape.count() != 0 &&
         H5Dwrite(array.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
       fail(call.reason());
@@ -218,7 +218,7 @@ void Hdf5Writer::put_texts(const std::string& name, const std::vector<std::strin
   if (!array.is_open() ||
       H5Dwrite(array.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0 ||
       !array.close())
-    state_->fail(concat("array '", name, "': ", call.reason()));
+    state_->fail(text("array '", name, "': ", call.reason()));
 }
 
 void Hdf5Writer::put(const std::string& name, const Tensor& values) {
@@ -239,17 +239,17 @@ void Hdf5Writer::put_text(const std::string& name, const std::string& text) {
   state_->write(call, name, Shape{}, type.get(), text.c_str());
 }
 
-void Hdf5Writer::put_attribute(const std::string& name, const std::string& text) {
+void Hdf5Writer::put_attribute(const std::string& name, const std::string& content) {
   const Hdf5Call call;
   // An attribute itself has no room for more than 64 KiB; a text of variable length lies elsewhere.
   const Hdf5Id type = any_text(), space(H5Screate(H5S_SCALAR), H5Sclose);
-  const char* const pointer = text.c_str();
+  const char* const pointer = content.c_str();
   Hdf5Id attribute(H5Acreate2(state_->file.get(), name.c_str(), type.get(), space.get(),
                               H5P_DEFAULT, H5P_DEFAULT),
                    H5Aclose);
   if (!attribute.is_open() || H5Awrite(attribute.get(), type.get(), &pointer) < 0 ||
       !attribute.close())
-    state_->fail(concat("attribute '", name, "': ", call.reason()));
+    state_->fail(text("attribute '", name, "': ", call.reason()));
 }
 
 void Hdf5Writer::put_bytes(const std::string& name, const std::string& bytes) {
@@ -266,7 +266,7 @@ void Hdf5Writer::make_group(const std::string& name) {
   const Hdf5Id group(
       H5Gcreate2(state_->file.get(), name.c_str(), links.get(), H5P_DEFAULT, H5P_DEFAULT),
       H5Gclose);
-  if (!group.is_open()) state_->fail(concat("group '", name, "': ", call.reason()));
+  if (!group.is_open()) state_->fail(text("group '", name, "': ", call.reason()));
 }
 
 void Hdf5Writer::sync() {

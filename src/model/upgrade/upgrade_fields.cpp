@@ -62,7 +62,7 @@ void move_transform(OldNet& old, int layer, Message& settings, const std::string
   google::protobuf::TextFormat::Parser().ParseFieldValueFromString(value, target, &transform);
   settings.GetReflection()->ClearField(&settings, field);
   old.result.changes.push_back(
-      concat(name, " of layer '", param.name(), "' moved from ", where, " to transform_param"));
+      text(name, " of layer '", param.name(), "' moved from ", where, " to transform_param"));
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ void upgrade_inputs(OldNet& old) {
     if (shapes == 0) return;
     old.warn(old.place(net.input_dim_size() ? "input_dim" : "input_shape"),
              "input_dim and input_shape are left out: without `input` they have no effect");
-    old.result.changes.push_back(concat("shapes without `input`, ", shapes, ", were left out"));
+    old.result.changes.push_back(text("shapes without `input`, ", shapes, ", were left out"));
     net.clear_input_dim();
     net.clear_input_shape();
     return;
@@ -100,8 +100,7 @@ void upgrade_inputs(OldNet& old) {
   std::vector<std::string> paths = {"input[0]"};
   paths.insert(paths.end(), old.paths.begin(), old.paths.end());
   old.paths = std::move(paths);
-  old.result.changes.push_back(
-      concat("`input` became the Input layer '", net.layer(0).name(), "'"));
+  old.result.changes.push_back(text("`input` became the Input layer '", net.layer(0).name(), "'"));
 }
 
 void upgrade_transforms(OldNet& old) {
@@ -129,8 +128,8 @@ void upgrade_batch_norm(OldNet& old) {
       param.set_decay_mult(0);
     }
     if (changed)
-      old.result.changes.push_back(concat("the statistics of layer '", layer.name(),
-                                          "' (BatchNorm) got lr_mult and decay_mult 0"));
+      old.result.changes.push_back(text("the statistics of layer '", layer.name(),
+                                        "' (BatchNorm) got lr_mult and decay_mult 0"));
   }
 }
 

@@ -10,7 +10,7 @@ std::vector<std::string> paths_of(const NetParameter& net) {
   const bool old = net.layers_size() > 0;
   std::vector<std::string> paths;
   for (int i = 0; i < (old ? net.layers_size() : net.layer_size()); ++i) {
-    paths.push_back(concat(old ? "layers[" : "layer[", i, "]"));
+    paths.push_back(text(old ? "layers[" : "layer[", i, "]"));
   }
   return paths;
 }
@@ -24,17 +24,16 @@ void take_weights(V1LayerParameter& old, LayerParameter& layer) {
 
 }  // namespace
 
-void OldNet::warn(const Position& at, const std::string& text) {
-  result.warnings.push_back(at.known() ? concat(at.str(), ": ", text) : text);
+void OldNet::warn(const Position& at, const std::string& content) {
+  result.warnings.push_back(at.known() ? text(at.str(), ": ", content) : content);
 }
 
 void warn_of_unknown(OldNet& old, int layer, const std::string& name,
                      const google::protobuf::UnknownFieldSet& unknown) {
   if (unknown.field_count() == 0) return;
-  old.warn(
-      old.place(layer, ""),
-      concat("layer '", name, "': ", counted(unknown.field_count(), "field"),
-             " of a fork, the first with number ", unknown.field(0).number(), ", is left out"));
+  old.warn(old.place(layer, ""),
+           text("layer '", name, "': ", counted(unknown.field_count(), "field"),
+                " of a fork, the first with number ", unknown.field(0).number(), ", is left out"));
 }
 
 NetUpgrade upgrade_net(NetParameter& net, const SourceMap& source) {

@@ -20,7 +20,7 @@ void upgrade_type(SolverParameter& solver, const SourceMap& source, Upgrade& res
         .at(place);
   solver.set_type(type);
   solver.clear_solver_type();
-  result.changes.push_back(concat("solver_type: ", name, " became type: \"", type, "\""));
+  result.changes.push_back(text("solver_type: ", name, " became type: \"", type, "\""));
   result.is_old = true;
 }
 
@@ -62,7 +62,7 @@ Upgrade upgrade_solver(SolverParameter& solver, const SourceMap& source) {
   if (solver.has_train_net_param())
     upgrade_nested(*solver.mutable_train_net_param(), source, "train_net_param", result);
   for (int i = 0; i < solver.test_net_param_size(); ++i) {
-    upgrade_nested(*solver.mutable_test_net_param(i), source, concat("test_net_param[", i, "]"),
+    upgrade_nested(*solver.mutable_test_net_param(i), source, text("test_net_param[", i, "]"),
                    result);
   }
   return result;

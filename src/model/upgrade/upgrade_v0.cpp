@@ -151,11 +151,11 @@ class V0Upgrade {
     for (int i = 0; i < old_.net.layers_size(); ++i) {
       if (layer(i).has_layer()) convert(i);
     }
-    old_.result.changes.push_back(
-        concat(counted(count, "layer"), " of the V0 format became `layer {}`",
-               padding ? concat(", ", counted(padding, "padding layer"),
-                                " of them `pad` of the layers behind them")
-                       : ""));
+    old_.result.changes.push_back(text(counted(count, "layer"),
+                                       " of the V0 format became `layer {}`",
+                                       padding ? text(", ", counted(padding, "padding layer"),
+                                                      " of them `pad` of the layers behind them")
+                                               : ""));
   }
 
  private:
@@ -210,9 +210,9 @@ class V0Upgrade {
     for (int i = 0; i < old_.net.layers_size(); ++i) {
       if (is_padding(i)) {
         if (readers[static_cast<size_t>(i)] == 0)
-          old_.warn(old_.place(i, "layer"), concat("layer '", layer(i).layer().name(),
-                                                   "' (padding) is left out: no layer reads its "
-                                                   "top"));
+          old_.warn(old_.place(i, "layer"), text("layer '", layer(i).layer().name(),
+                                                 "' (padding) is left out: no layer reads its "
+                                                 "top"));
         continue;
       }
       old_.net.mutable_layers()->SwapElements(i, kept);
@@ -251,9 +251,9 @@ class V0Upgrade {
       if (const auto* move = std::ranges::find_if(kMoves, is_home); move != std::end(kMoves)) {
         put(settings, field, to, move->to);
       } else if (differs_from_default(settings, field)) {
-        old_.warn(old_.place(i, concat("layer.", field->name())),
-                  concat("layer '", settings.name(), "': ", field->name(),
-                         " is left out: it has no effect on layers of type ", settings.type()));
+        old_.warn(old_.place(i, text("layer.", field->name())),
+                  text("layer '", settings.name(), "': ", field->name(),
+                       " is left out: it has no effect on layers of type ", settings.type()));
       }
     }
     warn_of_unknown(old_, i, settings.name(), settings.GetReflection()->GetUnknownFields(settings));

@@ -159,7 +159,7 @@ void upgrade_v1(OldNet& old) {
   old.net.clear_layers();
   if (old.result.changes.empty())  // else they were of V0 before
     old.result.changes.push_back(
-        concat(counted(count, "layer"), " of the V1 format became `layer {}`"));
+        text(counted(count, "layer"), " of the V1 format became `layer {}`"));
 }
 
 }  // namespace crema

@@ -22,7 +22,7 @@ class Written {
       std::string value;
       google::protobuf::TextFormat::PrintFieldValueToString(message, &field,
                                                             field.is_repeated() ? i : -1, &value);
-      add(concat(field.name(), ": ", value));
+      add(crema::text(field.name(), ": ", value));
     }
   }
   void add(const Message& message, int number) {
@@ -78,7 +78,7 @@ void write_out(DetectionOutputParameter& settings, Written& written) {
     suppression.set_top_k(-1);
     inside.add(suppression, Suppression::kTopKFieldNumber);
   }
-  if (!inside.text().empty()) written.add(concat("nms_param { ", inside.text(), " }"));
+  if (!inside.text().empty()) written.add(text("nms_param { ", inside.text(), " }"));
 }
 
 void write_out(PriorBoxParameter& settings, bool from_sizes, Written& written) {
@@ -120,7 +120,7 @@ std::vector<std::string> write_out_defaults(NetParameter& net) {
     if (type == "Proposal") write_out(*layer.mutable_proposal_param(), written);
     if (written.text().empty()) continue;
     changes.push_back(
-        concat("layer '", layer.name(), "' (", type, "): ", written.text(), " written out"));
+        text("layer '", layer.name(), "' (", type, "): ", written.text(), " written out"));
   }
   return changes;
 }

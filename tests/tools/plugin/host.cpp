@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     crema::Context context;
     crema::Net net(argv[2], context, {.keep_all = true});
     const auto fill = [](crema::Tensor& values) {
-      std::fill_n(&values.host_overwrite<float>()[0], values.count(), 1.0F);
+      std::fill_n(&values.overwrite<float>()[0], values.count(), 1.0F);
     };
     fill(net.input("x"));
     net.forward();

@@ -1,0 +1,141 @@
+// Passes whose items are shared by the threads of a block: recursions whose steps wait for each
+// other, with many states in each step. For sources that include layer_support/passes.hpp.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "crema/error.hpp"
+#include "layer_support/passes.hpp"
+
+namespace crema {
+
+// Lanes are the threads that run an item: those of a block (BlockLanes), or of a team (TeamLanes).
+// They have what OneLane has. `shared` is memory of the item, and wait() lets all lanes see what
+// each of them has written. sum() and max() combine one value of each lane, always in the same
+// order; a value that is NaN may be lost in max(), but all lanes get the same result. All lanes
+// have to call sum(), max() and wait().
+
+/// The threads of a team of OpenMP, which run the items for the device of the tests.
+struct TeamLanes {
+  /// Not as many as the context says (core/parallel.hpp): several lanes are to share an item on
+  /// any machine, and tests alone come here.
+  static constexpr int kMost = 6;
+  int64_t first, count;
+  double *shared, *values;  // of the item; (count)
+
+  CREMA_FUNCTOR void wait() const {
+#ifndef __CUDA_ARCH__
+#pragma omp barrier
+#endif
+  } CREMA_FUNCTOR double sum(double value) const {
+    give(value);
+    double sum = 0;
+    for (int64_t lane = 0; lane < count; ++lane) sum += values[lane];
+    return sum;
+  }
+  CREMA_FUNCTOR double max(double value) const {
+    give(value);
+    value = values[0];
+    for (int64_t lane = 1; lane < count; ++lane) {
+      if (value < values[lane]) value = values[lane];
+    }
+    return value;
+  }
+
+ private:
+  CREMA_FUNCTOR void give(double value) const {
+    wait();  // everybody has read the values of the call before
+    values[first] = value;
+    wait();
+  }
+};
+
+/// Doubles of shared memory that an item may have on any device.
+inline constexpr int64_t kMostShared = 5120;
+
+#ifdef __CUDACC__
+struct BlockLanes {
+  int64_t first, count;
+  double* shared;
+
+  CREMA_FUNCTOR void wait() const {
+#ifdef __CUDA_ARCH__
+    __syncthreads();
+#endif
+  }
+  CREMA_FUNCTOR double sum(double value) const { return combine(value, Sum()); }
+  CREMA_FUNCTOR double max(double value) const { return combine(value, Larger()); }
+
+ private:
+  struct Sum {
+    CREMA_FUNCTOR double operator()(double a, double b) const { return a + b; }
+  };
+  struct Larger {
+    CREMA_FUNCTOR double operator()(double a, double b) const { return a < b ? b : a; }
+  };
+  template <class Operation>
+  CREMA_FUNCTOR double combine(double value, [[maybe_unused]] const Operation& operation) const {
+#ifdef __CUDA_ARCH__
+    __shared__ double of_warp[kBlockThreads / kWarp];
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+      value = operation(value, __shfl_xor_sync(0xffffffffu, value, offset));
+    }
+    __syncthreads();  // everybody has read the values of the call before
+    if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    value = of_warp[0];
+    const int warps = static_cast<int>(blockDim.x) / kWarp;
+    for (int warp = 1; warp < warps; ++warp) value = operation(value, of_warp[warp]);
+#endif
+    return value;
+  }
+};
+
+template <class Body>
+__global__ void block_kernel(int64_t count, Body body) {
+  extern __shared__ double shared[];
+  const BlockLanes lanes{threadIdx.x, blockDim.x, shared};
+  for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+    body(i, lanes);
+    __syncthreads();
+  }
+}
+#endif
+
+/// Calls body(i, lanes) for i in [0, count). On a device, a block of about `width` threads runs an
+/// item; lanes.shared are `shared` doubles. Error if they are more than kMostShared.
+template <class Body>
+void for_each_block(const ComputeDevice& device, int64_t count, [[maybe_unused]] int64_t width,
+                    int64_t shared, const Body& body) {
+  if (shared > kMostShared)
+    throw Error("a pass of blocks has at most ", kMostShared, " values to share, not ", shared);
+#ifdef __CUDACC__
+  if (!device.on_host()) {
+    if (count == 0) return;
+    constexpr int64_t kMostBlocks = 1 << 20;
+    const int64_t warps =
+        std::clamp<int64_t>((width + kWarp - 1) / kWarp, 1, kBlockThreads / kWarp);
+    block_kernel<<<
+        static_cast<unsigned>(std::min(count, kMostBlocks)), static_cast<unsigned>(warps * kWarp),
+        static_cast<size_t>(shared) * sizeof(double), cuda(*device.backend()).stream()>>>(count,
+                                                                                          body);
+    return cuda_check(cudaGetLastError(), "launching a pass of blocks");
+  }
+#endif
+  require_host(device);
+  std::vector<double> memory(static_cast<size_t>(shared));
+  std::array<double, TeamLanes::kMost> values;
+#pragma omp parallel num_threads(TeamLanes::kMost)
+  {
+    const TeamLanes lanes{omp_get_thread_num(), omp_get_num_threads(), memory.data(),
+                          values.data()};
+    for (int64_t i = 0; i < count; ++i) {
+      body(i, lanes);
+      lanes.wait();
+    }
+  }
+}
+
+}  // namespace crema

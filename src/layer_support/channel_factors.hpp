@@ -1,0 +1,65 @@
+// Maps whose channels are multiplied by a factor each, one for each sample and channel. Sources
+// include layer_support/passes.hpp themselves, so that nvcc compiles them.
+#pragma once
+
+#include <algorithm>
+
+#include "core/functor.hpp"
+#include "crema/layout.hpp"
+#include "crema/shape.hpp"
+
+namespace crema {
+
+/// The scale of element i is scales[i / block * step + i % step]: a scale covers `block` elements
+/// one behind the other (contiguous, step 1), or every step-th one of a block (channels_last).
+struct ScaleOf {
+  int64_t block = 1, step = 1;
+
+  ScaleOf() = default;
+  /// Of maps N x C x ..., in a format that is not blocked; the scales are N x C.
+  ScaleOf(const Shape& maps, Format format)
+      : block(std::max<int64_t>(maps.count(format == Format::channels_last ? 1 : 2), 1)),
+        step(format == Format::channels_last ? maps[1] : 1) {}
+  CREMA_FUNCTOR int64_t operator()(int64_t i) const { return i / block * step + i % step; }
+};
+
+/// y = scale * x + z; z may be null: 0, and y may be z.
+template <class T>
+struct ScaleAndAdd {
+  ScaleOf scale_of;
+  const T *scales, *x, *z;
+  T* y;
+
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    y[i] = scales[scale_of(i)] * x[i] + (z ? z[i] : T{0});
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    const int64_t block = scale_of.block, step = scale_of.step;
+    for (int64_t i = begin; i < end;) {
+      const int64_t first = scale_of(i);
+      const int64_t rest = step == 1 ? block - i % block : step - i % step;
+      const int64_t count = std::min(rest, end - i);
+      if (step == 1) {
+        run(i, count, [scale = scales[first]](int64_t) { return scale; });
+      } else {
+        run(i, count, [from = scales + first](int64_t k) { return from[k]; });
+      }
+      i += count;
+    }
+  }
+  template <class Scale>
+  void run(int64_t at, int64_t count, const Scale& scale) const {
+    const T* const from = x + at;
+    T* const to = y + at;
+    if (z) {
+      const T* const added = z + at;
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) to[k] = scale(k) * from[k] + added[k];
+    } else {
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) to[k] = scale(k) * from[k];
+    }
+  }
+};
+
+}  // namespace crema

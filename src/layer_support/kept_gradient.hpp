@@ -1,0 +1,25 @@
+// Losses that compute the gradient of their scores in forward and keep it. For sources that include
+// layer_support/passes.hpp.
+#pragma once
+
+#include "layer_support/passes.hpp"
+
+namespace crema {
+
+/// dx = scale * the gradient.
+template <class T>
+struct ScaleTo {
+  T scale;
+  const T* from;
+  T* to;
+  CREMA_FUNCTOR void operator()(int64_t i) const { to[i] = scale * from[i]; }
+};
+
+/// For backward: the diff of the scores from the kept gradient.
+template <class T>
+void write_diff(const ComputeDevice& device, double scale, const Tensor& gradient, Tensor& diff) {
+  for_each(device, diff.count(), kElementGrain,
+           ScaleTo<T>{static_cast<T>(scale), device.read<T>(gradient), device.overwrite<T>(diff)});
+}
+
+}  // namespace crema

@@ -1,0 +1,111 @@
+// The products of a batch of rows with one matrix, which inner products and recurrent layers are
+// made of: by a GEMM (that of a side: layer_support/gemm.hpp), or on the CPU in f32 each by the
+// faster one of the BLAS and ThinProduct (backend/cpu/thin_product.hpp).
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "backend/cpu/blas.hpp"
+#include "backend/cpu/thin_product.hpp"
+#include "layer_support/tuning.hpp"
+
+namespace crema {
+
+/// The matrix, dense and row-major, is (rows, columns).
+struct ProductSizes {
+  int64_t batch, rows, columns;
+};
+
+/// The BLAS: c = op(a) * op(b) + beta * c for dense row-major matrices; op(a) is (m, k), op(b)
+/// (k, n), c (m, n).
+template <class T>
+struct HostGemm {
+  void operator()(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const T* a,
+                  const T* b, T beta, T* c) const {
+    if (m == 1 && !transpose_a) {
+      gemv<T>(!transpose_b, transpose_b ? n : k, transpose_b ? k : n, 1, b, a, beta, c);
+    } else {
+      gemm<T>(transpose_a, transpose_b, m, n, k, 1, a, b, beta, c);
+    }
+  }
+};
+
+/// By a Gemm with the call of HostGemm.
+template <class T, class Gemm>
+struct MatrixProducts {
+  Gemm gemm;
+  ProductSizes sizes;
+
+  /// out (batch, rows) = a (batch, columns) * transposed matrix
+  void times_transposed(const T* a, const T* matrix, T* out) const {
+    gemm(false, true, sizes.batch, sizes.rows, sizes.columns, a, matrix, T{0}, out);
+  }
+  /// out (batch, columns) = a (batch, rows) * matrix
+  void times(const T* a, const T* matrix, T* out) const {
+    gemm(false, false, sizes.batch, sizes.columns, sizes.rows, a, matrix, T{0}, out);
+  }
+  /// matrix = beta * matrix + transposed a (batch, rows) * b (batch, columns)
+  void outer(const T* a, const T* b, T beta, T* matrix) const {
+    gemm(true, false, sizes.rows, sizes.columns, sizes.batch, a, b, beta, matrix);
+  }
+};
+
+/// A method of MatrixProducts.
+enum class Product : uint8_t { times_transposed, times, outer };
+inline constexpr size_t kProducts = 3;
+
+/// The methods of MatrixProducts, each by the BLAS or by ThinProduct.
+class FasterProducts {
+ public:
+  /// All by the BLAS until choose() says otherwise. ThinProduct uses at most `threads`.
+  FasterProducts(ProductSizes sizes, int threads);
+
+  void choose(Product product, bool by_thin);
+  void times_transposed(const float* a, const float* matrix, float* out);
+  void times(const float* a, const float* matrix, float* out);
+  void outer(const float* a, const float* b, float beta, float* matrix);
+
+  /// Of scratch memory.
+  size_t bytes() const { return thin_.bytes(); }
+
+ private:
+  bool by_thin(Product product) const { return by_thin_[static_cast<size_t>(product)]; }
+
+  MatrixProducts<float, HostGemm<float>> library_;
+  int threads_;
+  ThinProduct thin_;  // made when the first product is chosen to be by it
+  std::array<bool, kProducts> by_thin_ = {};
+};
+
+/// What is chosen for a product.
+struct ProductChoice {
+  std::string key;     // of the tuner, for take_choice()
+  double seconds = 0;  // of one product; 0 without tuning
+};
+
+/// Chooses between the BLAS and ThinProduct by measuring.
+class ProductTrial {
+ public:
+  /// `matrix`, f32, has the given sizes; its values are read, and not changed. Other memory is
+  /// allocated at the first measurement.
+  ProductTrial(Context& context, int64_t batch, const Tensor& matrix);
+  /// Without tuning, ThinProduct is chosen if `probably_thin`.
+  ProductChoice choose(Product product, bool probably_thin);
+
+ private:
+  void run(Product product, bool by_thin);
+
+  Context& context_;
+  ProductSizes sizes_;
+  const Tensor& matrix_;
+  Tensor of_rows_{Shape{0}}, of_columns_{Shape{0}}, gradient_{Shape{0}};
+  FasterProducts products_;
+};
+
+/// Takes the choice of the key, and tells the tuner of the context. Returns its name for a summary:
+/// "thin" or "gemm".
+std::string take_choice(Context& context, ProductSizes sizes, Product product,
+                        const std::string& key, FasterProducts& products);
+
+}  // namespace crema

@@ -1,0 +1,91 @@
+// Layers that pool regions of maps: bottom 0 are maps (N, C, H, W), bottom 1 regions (R, 5): the
+// number of an image, x1, y1, x2, y2 in pixels of the image. Sources include
+// layer_support/passes.hpp themselves, so that nvcc compiles them.
+#pragma once
+
+#include "core/dispatch.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
+
+namespace crema {
+
+/// A region in pixels of the image.
+struct Region {
+  int64_t image;
+  double x1, y1, x2, y2;
+};
+
+namespace regions_detail {
+
+/// The gradient of one map; see RegionLayer::sum_regions().
+template <class T, class Body>
+struct SumMap {
+  int64_t channels, map, count;
+  const Region* regions;
+  Body body;
+  T* dx;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    T* const to = dx + i * map;
+    for (int64_t k = 0; k < map; ++k) to[k] = T{0};
+    for (int64_t r = 0; r < count; ++r) {
+      if (regions[r].image == i / channels) body.add(r, regions[r], i % channels, to);
+    }
+  }
+};
+
+}  // namespace regions_detail
+
+class RegionLayer : public TwoSidedLayer {
+ public:
+  /// Error unless `scale`, from image to map, is above 0.
+  RegionLayer(const LayerInit& init, float scale);
+
+  Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
+  bool can_propagate(int bottom) const override { return bottom == 0; }
+  bool takes_constants(int bottom) const override { return bottom == 1; }
+  size_t kept_bytes() const override { return regions_.bytes(); }
+
+ protected:
+  /// Error, with what to set, unless there are rows and columns of cells.
+  static void check_grid(int64_t height, int64_t width);
+  /// For reshape(): checks the bottoms, and gives top 0 the shape (R, channels, height, width).
+  void reshape_regions(Blobs bottom, Blobs top, int64_t channels, int64_t height, int64_t width);
+  /// For forward: reads the regions. Error if one is of an image that is not there, or no number.
+  const Region* read_regions(const ComputeDevice& device, Blobs bottom);
+  /// Those of the last read_regions().
+  const Region* regions(const ComputeDevice& device) const {
+    return reinterpret_cast<const Region*>(device.read_bytes(regions_));
+  }
+
+  /// Adds up the gradients of each map of bottom 0, in the order of the regions: calls
+  /// body.add(region number r, region, channel c, dx of that map). One thread at a time writes a
+  /// map.
+  template <class T, class Body>
+  void sum_regions(const ComputeDevice& device, Blobs bottom, const Body& body) const {
+    const Shape& maps = bottom[0]->shape();
+    T* dx = device.overwrite<T>(bottom[0]->diff);
+    const int64_t count = maps[2] * maps[3], regions_count = regions_.count() / kWords;
+    for_each(
+        device, maps[0] * maps[1], kPassGrain / std::max<int64_t>(regions_count, 1) + 1,
+        regions_detail::SumMap<T, Body>{maps[1], count, regions_count, regions(device), body, dx});
+  }
+
+ private:
+  static_assert(sizeof(Region) % sizeof(double) == 0);
+  static constexpr int64_t kWords = sizeof(Region) / sizeof(double);
+
+  Tensor regions_{Shape{0}, DType::i64};  // (R, kWords), as Region
+};
+
+/// The integer range [begin, end), cut to [0, size).
+struct CellRange {
+  int64_t begin, end;
+  CREMA_FUNCTOR CellRange cut(int64_t size) const {
+    const int64_t from = begin < 0 ? 0 : begin > size ? size : begin;
+    const int64_t to = end < 0 ? 0 : end > size ? size : end;
+    return {from, to};
+  }
+  CREMA_FUNCTOR int64_t count() const { return end > begin ? end - begin : 0; }
+};
+
+}  // namespace crema

@@ -1,0 +1,50 @@
+#include "layer_support/rows.hpp"
+
+#include <cmath>
+#include <numeric>
+
+#include "core/dispatch.hpp"
+
+namespace crema {
+
+void RowIndices::read(const Blob& from, int64_t rows, std::string_view way_out) {
+  const Shape& shape = from.shape();
+  indices_.reshape(Shape{shape.count()});
+  int64_t* const out = indices_.overwrite<int64_t>();
+  dispatch_float(from.data.dtype(), [&]<class T>(T) {
+    const T* const in = from.data.read<T>();
+    for (int64_t i = 0; i < indices_.count(); ++i) {
+      // Also false for NaN.
+      if (!(in[i] >= T{0} && in[i] < T(rows) && std::trunc(in[i]) == in[i]))
+        throw Error("index ", in[i], " at position ", i, " of '", from.name, "' (", shape.str(),
+                    ") is not a whole number in [0, ", rows, "); ", way_out)
+            .of_sample(shape.rank() == 0 ? 0 : i / shape.count(1));
+      out[i] = static_cast<int64_t>(in[i]);
+    }
+  });
+}
+
+RowGroups RowIndices::groups(const ComputeDevice& device) {
+  const int64_t* const indices = indices_.read<int64_t>();
+  order_.reshape(indices_.shape());
+  int64_t* const order = order_.overwrite<int64_t>();
+  std::iota(order, order + count(), int64_t{0});
+  std::sort(order, order + count(), [indices](int64_t a, int64_t b) {
+    return indices[a] != indices[b] ? indices[a] < indices[b] : a < b;
+  });
+  begins_.reshape(Shape{count() + 1});
+  rows_.reshape(indices_.shape());
+  int64_t* const begins = begins_.overwrite<int64_t>();
+  int64_t* const rows = rows_.overwrite<int64_t>();
+  int64_t groups = 0;
+  for (int64_t i = 0; i < count(); ++i) {
+    if (i > 0 && indices[order[i]] == indices[order[i - 1]]) continue;
+    begins[groups] = i;
+    rows[groups++] = indices[order[i]];
+  }
+  begins[groups] = count();
+  return {groups, device.read<int64_t>(begins_), device.read<int64_t>(order_),
+          device.read<int64_t>(rows_)};
+}
+
+}  // namespace crema

@@ -1,0 +1,70 @@
+// Layers whose passes are written once for the host and for a device. A pass gets its pointers from
+// a ComputeDevice, and calls functions that run on both (core/move.hpp, layer_support/passes.hpp).
+//
+//   class MyLayer : public TwoSidedLayer {
+//     void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
+//     void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
+//                       Blobs bottom) override;
+//   };
+//   void register_my(Registry& registry) { add_two_sided<MyLayer>(registry, "My"); }
+//
+// On the host, the passes are the reference of the layer; on a device, they are the engine "cuda".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/move.hpp"
+#include "crema/layer.hpp"
+#include "crema/registry.hpp"
+
+namespace crema {
+
+class TwoSidedLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  virtual void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) = 0;
+  /// Called only if the diff of a bottom is needed, or the layer has parameters.
+  virtual void run_backward(const ComputeDevice& device, Blobs top,
+                            const std::vector<bool>& propagate, Blobs bottom);
+  /// Why a device cannot run these bottoms; "" if it can.
+  virtual std::string device_refusal(Blobs /*bottom*/) const { return {}; }
+  /// Bytes of pass_scratch() (layer_support/passes.hpp) that a pass takes.
+  virtual size_t scratch_bytes() const { return 0; }
+  void forward_cpu(Blobs bottom, Blobs top) final { run_forward(ComputeDevice(), bottom, top); }
+  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) final;
+};
+
+/// Options for layers that only move elements, in the type of the activations and in dtype(): those
+/// of same_format_options() if `any_format`, else contiguous.
+std::vector<Option> moving_options(const Layer& layer, Blobs bottom, Blobs top, bool any_format);
+
+/// Those of `options` whose formats are not blocked: what kernels of devices take.
+std::vector<Option> without_blocks(std::vector<Option> options);
+
+/// Whether the diff of any bottom is needed.
+bool any_of(const std::vector<bool>& propagate);
+
+/// The values of a parameter in the memory of the side; null without one.
+template <class T>
+const T* read_parameter(const ComputeDevice& device, const Parameter* parameter) {
+  return parameter != nullptr ? device.read<T>(parameter->data) : nullptr;
+}
+/// Memory that a gradient is added to; null if it is not wanted.
+template <class T>
+T* gradient_of(const ComputeDevice& device, Parameter* parameter) {
+  const bool wanted = parameter != nullptr && parameter->needs_gradient;
+  return wanted ? device.change<T>(parameter->gradient()) : nullptr;
+}
+
+/// Registers the engine "cuda" for a type of TwoSidedLayer.
+void add_device_engine(Registry& registry, const std::string& type);
+
+template <class L>
+void add_two_sided(Registry& registry, const std::string& type) {
+  registry.add<L>(type);
+  add_device_engine(registry, type);
+}
+
+}  // namespace crema

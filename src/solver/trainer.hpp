@@ -1,0 +1,124 @@
+// Trainer: the inside of a Solver, which has one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crema/solver.hpp"
+
+namespace crema {
+
+class DataSource;      // data/data_source.hpp
+class InStep;          // data/in_step.hpp
+class RatePolicy;      // solver/rate_policy.hpp
+class SnapshotKeeper;  // solver/snapshot_keeper.hpp
+class UpdateRule;      // solver/update_rule.hpp
+class WeightAverage;   // solver/weight_average.hpp
+struct RecordCursors;  // solver/snapshot.hpp
+struct SavedSnapshot;  // solver/snapshot.hpp
+struct TrainingState;  // solver/snapshot.hpp
+
+class Trainer {
+ public:
+  Trainer(const SolverParameter& param, const SourceMap& source, Context& context,
+          const SolverOptions& options, const Solver& hooks);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // As the functions of Solver.
+  Net& net() { return *net_; }
+  std::vector<std::unique_ptr<Net>>& test_nets() { return test_nets_; }
+  int iteration() const { return iteration_; }
+  int max_iterations() const;
+  double rate() const;
+  double loss_scale() const { return loss_scale_; }
+  void set_loss_scale(double scale);
+  bool solve();
+  bool step(int iterations);
+  std::vector<TestReport> test();
+  std::string snapshot();
+  void restore(const std::string& solverstate);
+  std::string resume();
+
+ private:
+  class TestScope;
+
+  void build(const SolverParameter& param, const SourceMap& source, const SolverOptions& options);
+  void take_settings(const SolverParameter& param, const SourceMap& source,
+                     const SolverOptions& options);
+  void build_nets(const SolverParameter& param, const SourceMap& source,
+                  const SolverOptions& options);
+  void prepare_snapshots();
+  /// Sets iteration and pass of the run state.
+  void begin_pass(int pass);
+
+  /// Calls poll and takes the snapshot that it requests. Returns true to stop.
+  bool asked_to_stop();
+  /// Forward, backward and update of the present iteration.
+  IterationReport iterate();
+  /// Forward and backward of iter_size batches. Returns the mean loss; gradients are summed.
+  double run_passes();
+  /// The mean of the losses of the last average_loss iterations, of which `loss` is the last.
+  double smoothed(double loss);
+  void update();
+
+  bool test_due() const;
+  /// As test(). Returns false if stopped.
+  bool run_tests() { return test().size() == test_nets_.size(); }
+  /// What the batches of a test gave of each output.
+  struct TestSums;
+  /// Runs one batch of the report's net and adds its values.
+  void test_batch(TestReport& report, TestSums& sums);
+  /// Says once that an output of a test net has no mean; Error if snapshot_best names it.
+  void warn_of_no_mean(const std::string& output, int net, size_t values, size_t others);
+  /// Writes the outputs, in the net's order, to the report.
+  void report_outputs(const TestSums& sums, TestReport& report);
+
+  /// Whether the settings ask for snapshots.
+  bool takes_snapshots() const;
+  /// As snapshot(); `best`: the value by which it is the best so far.
+  std::string take_snapshot(std::optional<double> best);
+  /// Takes a snapshot unless this iteration has one. A failure is an Error if `needed`, else a
+  /// warning.
+  void snapshot_once(bool needed, std::optional<double> best = {});
+  TrainingState training_state();
+  /// Goes on with the seed of a snapshot, unless another one was asked for.
+  void take_seed(uint64_t saved);
+  /// restore() from what was read.
+  void restore_from(SavedSnapshot& saved);
+  /// Takes the snapshot of this iteration if a test was the best so far, and keeps it.
+  void keep_best(const std::vector<TestReport>& reports);
+
+  std::unique_ptr<SolverParameter> param_;  // without its nets
+  Context& context_;
+  const Solver& hooks_;  // has the functions that a caller set
+  std::unique_ptr<RatePolicy> policy_;
+  std::unique_ptr<UpdateRule> rule_;
+  std::optional<uint64_t> asked_seed_;
+  RunState run_;             // of all nets of the solver
+  std::string solver_file_;  // "": a message
+  std::string prefix_;       // of snapshots
+  std::unique_ptr<SnapshotKeeper> keeper_;
+  std::unique_ptr<Net> net_;
+  std::vector<std::unique_ptr<Net>> test_nets_;
+  std::vector<int> test_iterations_;  // batches of each test net
+  std::vector<Tensor> history_;
+  std::unique_ptr<WeightAverage> average_;  // null without ema_decay
+  double loss_scale_ = 1;
+  std::vector<DataSource*> sources_;                    // of net_
+  std::vector<InStep> in_step_;                         // of net_, then of the test nets
+  std::set<std::pair<int, std::string>> without_mean_;  // outputs of test nets that were warned of
+  std::vector<double> losses_;                  // of the last average_loss iterations, in order
+  std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it
+  int iteration_ = 0;
+  int last_snapshot_ = -1;    // its iteration
+  int failed_snapshot_ = -1;  // likewise, of the last one that failed
+};
+
+}  // namespace crema
