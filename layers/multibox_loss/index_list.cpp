@@ -11,7 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
 namespace {
 
-/// Writes the indices to `to`. Returns their number.
+/// Writes the indices to `to`. Returns their number. They come from the bits of masks: Highway's
+/// Compress is as fast with AVX-512, but GCC 12 copies its table for each vector of AVX2.
 int64_t list(const int32_t* values, int64_t count, int32_t least, int32_t most, int32_t* to) {
   const hn::ScalableTag<int32_t> d;
   const auto low = hn::Set(d, least), high = hn::Set(d, most);
