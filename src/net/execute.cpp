@@ -99,7 +99,7 @@ bool is_empty(const ProgramNode& node) {
 }
 
 /// Reshapes and prepares a node whose bottoms have shapes that are known during forward only.
-void follow_shapes(const Plan& plan, NodeId id) {
+void follow_shapes(Plan& plan, NodeId id) {
   ProgramNode& node = (*plan.program)[id];
   // Edges are blobs of their own, which do not follow the value. Other bottoms stay as they are.
   for (size_t i = 0; i < node.reads.size(); ++i) {

@@ -127,7 +127,7 @@ void note_mixed_channels(Plan& plan, const Node& node, const Parameter& paramete
   const int64_t inputs =
       param.type().find("Deconvolution") != std::string::npos ? shape[0] / groups : shape[1];
   if (inputs < 2) return;
-  const int64_t channels = node.bottom_blobs.front()->shape()[1];
+  const int64_t channels = plan.blob(node.bottoms.front()).shape()[1];
   plan.note(text("layer '", node.layer->name(), "': weight_filler { type: \"bilinear\" } with ",
                  "group: ", groups, " makes every output the sum of ", inputs,
                  " interpolated inputs; to interpolate each channel by itself, set group: ",
