@@ -183,7 +183,8 @@ void tell_classes(const Plan& plan, NodeId id) {
 void check_classes(const Plan& plan) {
   if (plan.options.phase != Phase::train) return;
   std::vector<ClassNames> all;
-  IdVector<ValueId, std::vector<size_t>> labels(plan.graph->values.size());  // whose: indices into `all`
+  IdVector<ValueId, std::vector<size_t>> labels(
+      plan.graph->values.size());  // whose: indices into `all`
   for (const Node& node : plan.graph->nodes) {
     const DataSource* source = node.layer->data_source();
     if (source != nullptr && !source->class_names().empty()) {

@@ -86,8 +86,9 @@ void check_loss(Plan& plan, NodeId id, const ProgramValue& loss) {
     if (!key.empty()) why += text(" (record '", key, "')");
     break;
   }
-  plan.context->log(Severity::warning, text("layer '", node.layer->name(), "' (", node.layer->type(),
-                                            "): the loss '", loss.name, "' is ", value, ": ", why));
+  plan.context->log(Severity::warning,
+                    text("layer '", node.layer->name(), "' (", node.layer->type(), "): the loss '",
+                         loss.name, "' is ", value, ": ", why));
 }
 
 /// Whether the node has no element to read and none to write: all engines may refuse such a
@@ -136,7 +137,8 @@ void check_shapes(const Plan& plan, const ProgramNode& node) {
     if (blob.shape() == value.planned) continue;
     const bool fits = storage_count(blob.shape(), blob.data.format()) <=
                       storage_count(value.planned, blob.data.format());
-    const bool may_shrink = late || (!node.is_conversion() && plan.graph->has_late_shape(node.node->tops[t]));
+    const bool may_shrink =
+        late || (!node.is_conversion() && plan.graph->has_late_shape(node.node->tops[t]));
     if (!may_shrink || !fits) refuse_shape(node, value);
   }
 }
@@ -190,8 +192,7 @@ void run_forward(Plan& plan, const Action& action) {
     } catch (Error& error) {
       try {
         if (error.sample() >= 0 && !node.is_conversion())
-          error.in_record(
-              record_key(plan, *node.node, label_bottom(*node.node), error.sample()));
+          error.in_record(record_key(plan, *node.node, label_bottom(*node.node), error.sample()));
       } catch (const Error&) {  // of reading the key: `error` matters more
       }
       throw;

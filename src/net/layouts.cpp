@@ -145,8 +145,8 @@ class Chooser {
         double seconds = option.seconds;
         for (size_t i = 0; i < node.bottoms.size(); ++i) {
           if (is_there(node.bottoms[i], option.bottoms[i])) continue;
-          seconds += conversion_seconds(node.bottoms[i], layouts[node.bottoms[i]],
-                                        option.bottoms[i]);
+          seconds +=
+              conversion_seconds(node.bottoms[i], layouts[node.bottoms[i]], option.bottoms[i]);
         }
         for (size_t t = 0; t < node.tops.size(); ++t) {
           const Layout wanted = settle(demands_[node.tops[t]], option.tops[t]);
@@ -190,8 +190,9 @@ class Chooser {
       if (!node.scheduled()) continue;
       // Of several options with the same layouts, keep the fastest one if measured, else the first.
       std::vector<Option>& distinct = options_[id];
-      for (Option& option : in_node(
-               node, [&] { return options_of(plan_.layer(id), plan_.bottoms[id], plan_.tops[id]); })) {
+      for (Option& option : in_node(node, [&] {
+             return options_of(plan_.layer(id), plan_.bottoms[id], plan_.tops[id]);
+           })) {
         const auto like = std::ranges::find_if(distinct, [&](const Option& other) {
           return same_layouts(other.bottoms, option.bottoms) &&
                  same_layouts(other.tops, option.tops);

@@ -120,7 +120,8 @@ void check_ran(const Plan& plan, const char* what) {
 size_t checked_step(const Plan& plan, size_t step) {
   const size_t count = plan.program ? plan.program->order.size() : 0;
   if (step >= count) {
-    throw Error("there is no step ", step, ", net '", plan.graph->name, "' has ", count, " at present");
+    throw Error("there is no step ", step, ", net '", plan.graph->name, "' has ", count,
+                " at present");
   }
   return step;
 }
@@ -263,7 +264,9 @@ const std::string& Net::name() const { return plan_->graph->name; }
 Phase Net::phase() const { return plan_->options.phase; }
 Context& Net::context() const { return *plan_->context; }
 
-bool Net::has_blob(const std::string& name) const { return plan_->graph->versions.count(name) != 0; }
+bool Net::has_blob(const std::string& name) const {
+  return plan_->graph->versions.count(name) != 0;
+}
 
 std::vector<std::string> Net::blob_names() const {
   std::vector<std::string> names;
@@ -308,9 +311,8 @@ Blob& Net::blob(const std::string& name) {
 bool Net::has_diff(const Blob& blob) const {
   if (!plan_->program || !plan_->trains) return false;
   const auto& values = plan_->program->values;
-  return std::ranges::any_of(values, [&](const ProgramValue& value) {
-    return value.blob == &blob && value.has_gradient;
-  });
+  return std::ranges::any_of(
+      values, [&](const ProgramValue& value) { return value.blob == &blob && value.has_gradient; });
 }
 
 const std::vector<std::string>& Net::inputs() const { return plan_->graph->input_names; }

@@ -52,27 +52,29 @@ struct Plan {
   bool force_backward = false;
   bool debug_info = false;   // the prototxt asks for it: nothing is fused, and each pass is logged
   bool logs_passes = false;  // set_debug_info() asks for it
-  std::string file;                         // of the prototxt; "": a message
-  std::unique_ptr<RunState> own_run;        // null if NetOptions::run is set
-  RunState* run = nullptr;                  // NetOptions::run or own_run
-  bool advances = false;                    // the next pass increments the iteration
+  std::string file;          // of the prototxt; "": a message
+  std::unique_ptr<RunState> own_run;  // null if NetOptions::run is set
+  RunState* run = nullptr;            // NetOptions::run or own_run
+  bool advances = false;              // the next pass increments the iteration
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();  // does not change after fusion
-  std::vector<Layer*> layers;               // one for each node: those of the graph
+  /// One for each node: those of the graph. A runner has own ones for the nodes that run.
+  std::vector<Layer*> layers;
+  std::vector<std::unique_ptr<Layer>> own_layers;
   ParameterArena arena;
   std::vector<LeftOut> left_out;
   ClassNames trained_classes;  // those that the message's `origin` names
   std::vector<std::string> notes;
   std::function<void(size_t)> on_gradient;
 
-  IdVector<ValueId, std::unique_ptr<Blob>> blobs;  // one for each value of the graph
-  IdVector<NodeId, std::vector<Blob*>> bottoms, tops;  // of each node, of these; after fusion
+  IdVector<ValueId, std::unique_ptr<Blob>> blobs;       // one for each value of the graph
+  IdVector<NodeId, std::vector<Blob*>> bottoms, tops;   // of each node, of these; after fusion
   std::map<NodeId, std::vector<ParameterNoise>> noise;  // of parameters of a node and of its tail
 
   std::optional<Program> program;  // none if making it threw
   std::list<Program> kept;         // for other shapes; the last used first
   size_t back = 0;                 // the step that ran backward last in this pass; 0: none
   size_t done = 0;  // steps of the program, from the first on, that ran since the pass began
-  std::set<NodeId> not_finite;     // nodes whose loss is not finite, and the log says so
+  std::set<NodeId> not_finite;  // nodes whose loss is not finite, and the log says so
 
   std::shared_ptr<Memory> activation_arena;
   double loss_scale = 1;  // factor on the loss weights in backward

@@ -24,8 +24,7 @@ void put_aside(Plan& plan) {
 /// Makes a kept program the present one. The layers have its shapes.
 void take_up(Plan& plan, Program taken) {
   Program& program = plan.program.emplace(std::move(taken));
-  for (const ValueId id : plan.graph->value_ids())
-    program[id].blob->set_layout(program[id].layout);
+  for (const ValueId id : plan.graph->value_ids()) program[id].blob->set_layout(program[id].layout);
   bind_memory(plan, program);
   for (const NodeId id : program.order) {
     ProgramNode& node = program[id];
