@@ -285,7 +285,7 @@ class Budget {
   void say(const std::string& what) {
     const std::string content = text("memory budget ", size_text(budget_), ": ", what);
     // One note, not one for each set of shapes.
-    if (plan_.kept.empty()) plan_.note(content);
+    if (plan_.programs.empty()) plan_.note(content);
   }
 
   [[noreturn]] void refuse(size_t plain, size_t least) const {

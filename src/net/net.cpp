@@ -218,7 +218,7 @@ void run_step(Plan& plan, size_t step) {
     const bool left = std::ranges::any_of(program[program.order[step]].makes, [&](ValueId top) {
       return program[top].blob->shape() != program[top].planned;
     });
-    if (left) clear_program(plan);
+    if (left) drop_program(plan);
     throw;
   }
   plan.done = done == step ? step + 1 : done;
@@ -336,8 +336,8 @@ void Net::reshape() {
 
 void Net::replan() {
   const ThreadScope threads(plan_->context->threads());
-  clear_program(*plan_);
-  plan_->kept.clear();
+  plan_->program = nullptr;
+  plan_->programs.clear();
   take_program(*plan_);
 }
 

@@ -70,9 +70,9 @@ struct Plan {
   IdVector<NodeId, std::vector<Blob*>> bottoms, tops;   // of each node, of these; after fusion
   std::map<NodeId, std::vector<ParameterNoise>> noise;  // of parameters of a node and of its tail
 
-  std::optional<Program> program;  // none if making it threw
-  std::list<Program> kept;         // for other shapes; the last used first
-  size_t back = 0;                 // the step that ran backward last in this pass; 0: none
+  std::list<Program> programs;  // the last used first
+  Program* program = nullptr;   // the first one; null if making it threw
+  size_t back = 0;              // the step that ran backward last in this pass; 0: none
   size_t done = 0;  // steps of the program, from the first on, that ran since the pass began
   std::set<NodeId> not_finite;  // nodes whose loss is not finite, and the log says so
 

@@ -1,4 +1,4 @@
-// Making a program, putting it aside while other shapes run, and taking it up again.
+// Making a program, leaving it while other shapes run, and entering it again.
 #include <algorithm>
 #include <utility>
 
@@ -7,23 +7,12 @@
 namespace crema {
 namespace {
 
-/// The number of programs kept for other shapes. Detectors and fully convolutional nets return to a
-/// few shapes. Each program holds memory of its engines, but shares what is derived from weights.
-constexpr size_t kKeptPrograms = 8;
+/// The number of programs. Detectors and fully convolutional nets return to a few shapes. Each
+/// program holds memory of its kernels, but shares what is derived from weights.
+constexpr size_t kMostPrograms = 9;
 
-/// Moves the present program to Plan::kept.
-void put_aside(Plan& plan) {
-  // Pieces would keep the arena of this program alive beside that of the next one.
-  for (const Buffer& buffer : plan.program->buffers) {
-    if (buffer.reserved) continue;
-    for (const Buffer::Resident& resident : buffer.tensors) resident.tensor->unbind();
-  }
-  plan.kept.push_front(std::move(*plan.program));
-}
-
-/// Makes a kept program the present one. The layers have its shapes.
-void take_up(Plan& plan, Program taken) {
-  Program& program = plan.program.emplace(std::move(taken));
+/// Makes a program of other shapes the present one. The layers have its shapes.
+void enter(Plan& plan, Program& program) {
   for (const ValueId id : plan.graph->value_ids()) program[id].blob->set_layout(program[id].layout);
   bind_memory(plan, program);
   for (const NodeId id : program.order) {
@@ -32,6 +21,20 @@ void take_up(Plan& plan, Program taken) {
     node.made_for.clear();
     node.kernel->enter(node.bottom_blobs, node.top_blobs);
   }
+  plan.program = &program;
+}
+
+/// Leaves the present program, if there is one, for another one.
+void leave(Plan& plan) {
+  if (plan.program != nullptr) {
+    // Pieces would keep the arena of this program alive beside that of the next one.
+    for (const Buffer& buffer : plan.program->buffers) {
+      if (buffer.reserved) continue;
+      for (const Buffer::Resident& resident : buffer.tensors) resident.tensor->unbind();
+    }
+  }
+  plan.program = nullptr;
+  plan.done = 0;
 }
 
 /// Bytes that the layers and their kernels hold, and the scratch memory, which they share.
@@ -95,8 +98,9 @@ void make_kernels(Plan& plan, Program& program) {
   }
 }
 
-void clear_program(Plan& plan) {
-  plan.program.reset();
+void drop_program(Plan& plan) {
+  if (plan.program != nullptr) plan.programs.pop_front();
+  plan.program = nullptr;
   plan.done = 0;
 }
 
@@ -118,32 +122,30 @@ bool Plan::current() const {
 void take_program(Plan& plan) {
   std::vector<Shape> shapes;
   for (const ValueId id : plan.graph->outer) shapes.push_back(plan.blob(id).shape());
-  if (plan.program) put_aside(plan);
-  clear_program(plan);
+  leave(plan);
   // If this throws, there is no program, and the next pass calls take_program again.
   infer_shapes(plan);
-  const auto known = std::ranges::find(plan.kept, shapes, &Program::shapes);
-  std::list<Program> taken;
-  if (known != plan.kept.end()) taken.splice(taken.begin(), plan.kept, known);
-  if (plan.kept.size() > kKeptPrograms) plan.kept.pop_back();
-  try {
-    if (!taken.empty()) return take_up(plan, std::move(taken.front()));
-    Program& program = plan.program.emplace(begin_program(plan));
-    choose_layouts(plan, program);
-    make_kernels(plan, program);
-    plan.context->save_tuning();
-    program.memory.parameters =
-        plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);
-    program.memory.engines = engine_bytes(plan, program);
-    choose_dropped(plan, program);
-    make_schedule(plan, program);
-    plan_memory(plan, program);
-    bind_memory(plan, program);
-    describe_steps(plan, program);
-  } catch (...) {
-    clear_program(plan);
-    throw;
+  const auto known = std::ranges::find(plan.programs, shapes, &Program::shapes);
+  if (known != plan.programs.end()) {
+    plan.programs.splice(plan.programs.begin(), plan.programs, known);
+    return enter(plan, plan.programs.front());
   }
+  std::list<Program> made;
+  Program& program = made.emplace_front(begin_program(plan));
+  choose_layouts(plan, program);
+  make_kernels(plan, program);
+  plan.context->save_tuning();
+  program.memory.parameters =
+      plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);
+  program.memory.engines = engine_bytes(plan, program);
+  choose_dropped(plan, program);
+  make_schedule(plan, program);
+  plan_memory(plan, program);
+  if (plan.programs.size() == kMostPrograms) plan.programs.pop_back();
+  bind_memory(plan, program);
+  describe_steps(plan, program);
+  plan.programs.splice(plan.programs.begin(), made);
+  plan.program = &program;
 }
 
 }  // namespace crema

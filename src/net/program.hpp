@@ -145,6 +145,6 @@ void describe_steps(const Plan& plan, Program& program);
 /// one.
 void take_program(Plan& plan);
 /// Removes the program.
-void clear_program(Plan& plan);
+void drop_program(Plan& plan);
 
 }  // namespace crema
