@@ -115,6 +115,7 @@ class Scheduler {
     const ProgramNode& node = program_[id];
     std::vector<const Parameter*> all;
     for (const auto& parameter : node.layer->params()) all.push_back(parameter.get());
+    if (node.is_conversion()) return all;
     for (const TailStep& step : node.node->tail) {
       if (step.scale != nullptr) all.push_back(step.scale);
       if (step.bias != nullptr) all.push_back(step.bias);

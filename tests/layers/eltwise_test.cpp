@@ -164,8 +164,10 @@ TEST(Eltwise, AppliesAReLUBehindIt) {
     c.tail = {relu};
     check_engines(c);
   }
-  c.tail = {R"(layer { type: "Sigmoid" })"};
+  c.tail = {"layer { type: 'ReLU' }", "layer { type: 'ReLU' }"};
   expect_error([&] { LayerRun run(c); }, {"does not accept"});
+  c.tail = {"layer { type: 'Sigmoid' }"};
+  expect_error([&] { LayerRun run(c); }, {"is no tail step"});
   c.tail = {R"(layer { type: "ReLU" relu_param { negative_slope: -1 } })"};
   expect_error([&] { LayerRun run(c); }, {"is no tail step"});
   LayerCase maximum = three("operation: MAX");

@@ -218,8 +218,10 @@ TEST(InnerProduct, AppliesAReLUBehindIt) {
   LayerCase c = random_case({3, 4}, "num_output: 5");
   c.tail = {R"(layer { type: "ReLU" relu_param { negative_slope: 0.25 } })"};
   check_gradients(c);
-  c.tail = {R"(layer { type: "TanH" })"};
+  c.tail = {"layer { type: 'ReLU' }", "layer { type: 'ReLU' }"};
   expect_error([&] { LayerRun run(c); }, {"does not accept"});
+  c.tail = {"layer { type: 'Sigmoid' }"};
+  expect_error([&] { LayerRun run(c); }, {"is no tail step"});
   c.tail = {R"(layer { type: "ReLU" relu_param { negative_slope: -1 } })"};
   expect_error([&] { LayerRun run(c); }, {"is no tail step"});
 }

@@ -538,16 +538,6 @@ TEST(Pooling, BackwardNeedsNoActivations) {
   }
 }
 
-TEST(Pooling, AnEngineFreesTheMemoryOfTheReference) {
-  // The last windows start behind an image of 2x2, which the engine does not take.
-  LayerRun run(images("kernel_size: 1 stride: 3", {1, 16, 2, 2}), {.engine = ""});
-  EXPECT_EQ(run.engine(), "reference");
-  EXPECT_EQ(run.layer().kept_bytes(), 16u * 2 * 2 * sizeof(int32_t));
-  run.reshape({uniform({1, 16, 4, 4})});
-  EXPECT_EQ(run.engine(), "native");
-  EXPECT_EQ(run.layer().kept_bytes(), 0u);
-}
-
 TEST(Pooling, RemembersAByteAnOutputWhereItTrains) {
   const LayerCase c = images("kernel_size: 3 stride: 2", {2, 16, 9, 9});
   LayerRun training(c, {.engine = "native"});
