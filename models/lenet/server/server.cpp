@@ -176,6 +176,7 @@ void serve(const std::string& deploy, const std::string& weights, int threads) {
   if (!missing.empty())
     throw crema::Error("'", weights, "' has no weights for ", crema::joined(missing), " of '",
                        deploy, "'; give weights that were trained for this net");
+  digit_input(net, deploy);  // an error if the net has none
   for (int i = 0; i < threads; ++i)
     classifiers.push_back(std::make_unique<Classifier>(net.runner(), deploy));
 
