@@ -64,6 +64,22 @@ RawDetections::RawDetections() {
                 " is no class; give -1 if there is no background");
 }
 
+namespace {
+
+/// Error if many boxes have a right edge left of their left one, or a lower edge above the upper
+/// one: so have the offsets from prior boxes.
+void check_corners(const std::vector<float>& edges) {
+  size_t turned = 0;
+  for (size_t i = 0; i < edges.size(); i += 4)
+    turned += edges[i + 2] < edges[i] || edges[i + 3] < edges[i + 1] ? 1 : 0;
+  if (4 * turned <= edges.size() / 4) return;
+  throw Error("of ", edges.size() / 4, " boxes of '", FLAGS_boxes, "', ", turned,
+              " have their right edge left of the left one, or the lower one above the upper one; "
+              "if they are offsets from prior boxes, name the top of PriorBox with --priors");
+}
+
+}  // namespace
+
 bool RawDetections::named() const { return !FLAGS_boxes.empty(); }
 
 std::vector<std::string> RawDetections::tops() const {
@@ -148,6 +164,7 @@ std::vector<RawDetections::One> RawDetections::found(Net& net, int64_t images, d
     for (size_t i = 0; i < edges.size(); ++i)
       edges[i] /= static_cast<float>(i % 2 == 0 ? sample_[2] : sample_[1]);
   }
+  if (!has_priors) check_corners(edges);
   const bool lone = of.classes == 1 && FLAGS_background_label_id == 0;
   DetectionSettings settings;
   settings.classes = of.classes;

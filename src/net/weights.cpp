@@ -196,6 +196,43 @@ std::string counts(const LoadReport& report) {
               " unused", list(report.unused));
 }
 
+/// Says by which program, from which net and for which classes the weights are.
+void save_origin(const Plan& plan, Origin& origin) {
+  origin.set_program(program_version());
+  if (!plan.file.empty()) origin.set_net(plan.file);
+  for (const Layer* layer : plan.layers) {
+    const DataSource* source = layer->data_source();
+    if (source == nullptr) continue;
+    const std::vector<std::string> names = source->class_names();
+    if (names.empty()) continue;
+    origin.mutable_class_name()->Assign(names.begin(), names.end());
+    break;
+  }
+}
+
+/// Warns where all layers take over weights whose labels mean other classes than those of the
+/// training data here.
+void note_other_classes(Plan& plan, const NetParameter& weights, const LoadReport& report) {
+  const auto& were = weights.origin().class_name();
+  Origin own;
+  save_origin(plan, own);
+  const auto& are = own.class_name();
+  if (plan.options.phase != Phase::train || !report.missing.empty() || were.empty() || are.empty())
+    return;
+  for (int label = 0; label < std::max(were.size(), are.size()); ++label) {
+    const auto name = [&](const auto& names) {
+      return label < names.size() ? text("'", names[label], "'") : std::string("no class");
+    };
+    if (name(were) == name(are)) continue;
+    plan.note(text("label ", label, " is ", name(were), " in the weights, of ", were.size(),
+                   " classes, and ", name(are), " in the training data, of ", are.size(),
+                   ": the scores of the weights are those of other classes; give the layer of the "
+                   "scores another name to train it anew, or give that run's classes"),
+              Severity::warning);
+    return;
+  }
+}
+
 /// As Net::load_weights(). `source` names the weights in a warning.
 LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
                         const std::string& source) {
@@ -241,6 +278,7 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
   Copying copying(plan);
   for (const Loading& loading : loadings) copying.copy(loading);
   copying.log_differing(source);
+  note_other_classes(plan, weights, report);
   // Fine-tuning may miss layers. Missing all of them is a wrong file or a wrong net.
   if (report.loaded.empty() && !report.missing.empty()) {
     plan.context->log(
@@ -252,20 +290,6 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
              "or NetOptions::strict makes this an error)"));
   }
   return report;
-}
-
-/// Says by which program, from which net and for which classes the weights are.
-void save_origin(const Plan& plan, Origin& origin) {
-  origin.set_program(program_version());
-  if (!plan.file.empty()) origin.set_net(plan.file);
-  for (const Layer* layer : plan.layers) {
-    const DataSource* source = layer->data_source();
-    if (source == nullptr) continue;
-    const std::vector<std::string> names = source->class_names();
-    if (names.empty()) continue;
-    origin.mutable_class_name()->Assign(names.begin(), names.end());
-    break;
-  }
 }
 
 bool is_there(const BlobProto& blob) { return blob_count(blob) != 0 || blob.has_shape(); }

@@ -268,6 +268,7 @@ layer { name: 'prior' type: 'Concat' bottom: 'one' bottom: 'one' top: 'prior' co
   EXPECT_EQ(output.status, 0) << output.text;
   EXPECT_TRUE(output.says(" 1 0.9000 5.0 10.0 15.0 30.0\n")) << output.text;
   EXPECT_TRUE(output.says(" 1 0.8000 7.0 6.0 17.0 26.0\n")) << output.text;
+  expect_refusal(detect + photo, {"of 2 boxes of 'loc', 1 have their right edge", "--priors"});
   const std::string three = two + R"(
 layer { name: 'three' type: 'Concat' bottom: 'one' bottom: 'prior' top: 'three' concat_param { axis: 2 } })";
   expect_refusal("detect --boxes loc --scores prob --priors three --model " +
