@@ -5,6 +5,7 @@
 
 #include "core/simd.hpp"
 #include "layer_support/options.hpp"
+#include "layer_support/resample_passes.hpp"
 
 namespace crema {
 namespace {
