@@ -1,6 +1,7 @@
 // PSROIAlign: averages of interpolated samples in each cell of a grid over a region, each cell from
 // score maps of its own. See README.md.
 #include "core/checked.hpp"
+#include "core/dispatch.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/region_samples.hpp"
 #include "layer_support/region_sums.hpp"

@@ -1,5 +1,6 @@
 // PSROIPooling: averages a region's cells, each from score maps of its own. See README.md.
 #include "core/checked.hpp"
+#include "core/dispatch.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/region_sums.hpp"
 #include "proto/layer.pb.h"

@@ -1,4 +1,6 @@
 // Resize: resizes maps to a size, by a factor, or to the size of another blob. See README.md.
+#include <cmath>
+
 #include "layer_support/resample.hpp"
 #include "proto/layer.pb.h"
 

@@ -1,4 +1,5 @@
 // ROIAlign: averages of interpolated samples in each cell of a grid over a region. See README.md.
+#include "core/dispatch.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/region_samples.hpp"
 #include "layer_support/region_sums.hpp"

@@ -1,4 +1,5 @@
 // ROIPooling: the maximum in each cell of a grid over a region. See README.md.
+#include "core/dispatch.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/region_sums.hpp"
 #include "proto/layer.pb.h"
