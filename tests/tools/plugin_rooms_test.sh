@@ -31,7 +31,7 @@ for room in inner_product:InnerProduct batch_norm:BatchNorm sigmoid:Sigmoid conc
   name=${room%:*} type=${room#*:}
   cp -r "$source_dir/layers/$name" "$work/layers"
   rm -f "$work/layers/$name"/*.proto
-  sed -i "s/\"$type\"/\"Plugin$type\"/" "$work/layers/$name"/*.?pp
+  sed -i -e "s/\"$type\"/\"Plugin$type\"/" -e "s/, \"BN\"//" "$work/layers/$name"/*.?pp
 done
 {
   cmake -S "$source_dir/tests/tools/plugin_rooms" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" \
