@@ -9,6 +9,7 @@
 #include "core/simd.hpp"
 #include "crema/error.hpp"
 #include "layers/multibox_loss/score_kernels.hpp"
+#include "layers/sigmoid_cross_entropy_loss/cross_entropy_passes.hpp"
 
 namespace crema {
 namespace {

@@ -25,6 +25,7 @@
 #include "core/parallel.hpp"
 #include "crema/cuda_build.hpp"
 #include "layer_support/require_host.hpp"
+#include "layer_support/sum_of_piece.hpp"
 
 #ifdef __CUDACC__
 #include "backend/cuda/kernels.cuh"
@@ -194,20 +195,6 @@ void for_each_position(const ComputeDevice& device, const AxisSplit& split, int6
   }
   parallel_for(positions, grain / split.size + 1,
                [=](int64_t begin, int64_t end) { body.on_host(begin, end); });
-}
-
-/// The sum of term(i) over [begin, end): eight sums in turn, since each addition to one has to wait
-/// for the last.
-template <class Term>
-double sum_of_piece(int64_t begin, int64_t end, const Term& term) {
-  constexpr int64_t kSums = 8;
-  std::array<double, kSums> sums{};
-  int64_t i = begin;
-  for (; i + kSums <= end; i += kSums) {
-    for (int64_t k = 0; k < kSums; ++k) sums[static_cast<size_t>(k)] += term(i + k);
-  }
-  for (; i < end; ++i) sums[static_cast<size_t>((i - begin) % kSums)] += term(i);
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 /// *result = factor * the sum of term(i) over [0, count), computed in double. The order of the
