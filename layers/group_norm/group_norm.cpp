@@ -1,5 +1,4 @@
 // GroupNorm: zero mean and unit variance over each group of channels of each sample. See README.md.
-#include "layer_support/passes.hpp"
 #include "layer_support/row_norm.hpp"
 #include "proto/layer.pb.h"
 

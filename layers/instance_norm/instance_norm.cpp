@@ -1,5 +1,4 @@
 // InstanceNorm: zero mean and unit variance over each channel of each sample. See README.md.
-#include "layer_support/passes.hpp"
 #include "layer_support/row_norm.hpp"
 #include "proto/layer.pb.h"
 

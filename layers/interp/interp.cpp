@@ -1,5 +1,4 @@
 // Interp: bilinear resizing with aligned corners. See README.md.
-#include "layer_support/passes.hpp"
 #include "layer_support/resample.hpp"
 #include "proto/layer.pb.h"
 

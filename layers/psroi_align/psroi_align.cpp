@@ -1,8 +1,10 @@
 // PSROIAlign: averages of interpolated samples in each cell of a grid over a region, each cell from
 // score maps of its own. See README.md.
 #include "core/checked.hpp"
+#include "core/dispatch.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/region_samples.hpp"
+#include "layer_support/region_sums.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -61,7 +63,7 @@ class PSROIAlignLayer : public RegionLayer {
                     Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum_regions<T>(device, bottom,
+      sum_regions<T>(device, bottom, regions(device),
                      AddGradients<T>{cells_, channels_, device.read<T>(top[0]->diff)});
     });
   }

@@ -1,7 +1,8 @@
 // PSROIPooling: averages a region's cells, each from score maps of its own. See README.md.
 #include "core/checked.hpp"
+#include "core/dispatch.hpp"
 #include "layer_support/passes.hpp"
-#include "layer_support/regions.hpp"
+#include "layer_support/region_sums.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -110,7 +111,8 @@ class PSROIPoolingLayer : public RegionLayer {
                     Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum_regions<T>(device, bottom, AddGradients<T>{cells_, device.read<T>(top[0]->diff)});
+      sum_regions<T>(device, bottom, regions(device),
+                     AddGradients<T>{cells_, device.read<T>(top[0]->diff)});
     });
   }
 

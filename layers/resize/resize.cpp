@@ -1,5 +1,6 @@
 // Resize: resizes maps to a size, by a factor, or to the size of another blob. See README.md.
-#include "layer_support/passes.hpp"
+#include <cmath>
+
 #include "layer_support/resample.hpp"
 #include "proto/layer.pb.h"
 

@@ -1,5 +1,4 @@
 // ResizeNearestNeighbor: resizes maps without interpolation. See README.md.
-#include "layer_support/passes.hpp"
 #include "layer_support/resample.hpp"
 #include "proto/layer.pb.h"
 

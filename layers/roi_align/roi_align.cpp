@@ -1,6 +1,8 @@
 // ROIAlign: averages of interpolated samples in each cell of a grid over a region. See README.md.
+#include "core/dispatch.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/region_samples.hpp"
+#include "layer_support/region_sums.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -55,7 +57,7 @@ class ROIAlignLayer : public RegionLayer {
                     Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum_regions<T>(device, bottom,
+      sum_regions<T>(device, bottom, regions(device),
                      AddGradients<T>{cells_, bottom[0]->shape()[1], device.read<T>(top[0]->diff)});
     });
   }

@@ -1,6 +1,7 @@
 // ROIPooling: the maximum in each cell of a grid over a region. See README.md.
+#include "core/dispatch.hpp"
 #include "layer_support/passes.hpp"
-#include "layer_support/regions.hpp"
+#include "layer_support/region_sums.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -107,7 +108,7 @@ class ROIPoolingLayer : public RegionLayer {
                     Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum_regions<T>(device, bottom,
+      sum_regions<T>(device, bottom, regions(device),
                      AddGradients<T>{bottom[0]->shape()[1], cells_.height * cells_.width,
                                      device.read<int32_t>(places_), device.read<T>(top[0]->diff)});
     });

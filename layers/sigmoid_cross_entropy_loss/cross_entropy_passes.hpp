@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "layer_support/passes.hpp"
+#include "core/functor.hpp"
+#include "layer_support/sum_of_piece.hpp"
 #include "layers/sigmoid_cross_entropy_loss/cross_entropy_kernels.hpp"
 
 namespace crema {

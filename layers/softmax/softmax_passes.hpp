@@ -4,7 +4,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "layer_support/passes.hpp"
+#include "core/axis_split.hpp"
+#include "core/functor.hpp"
 #include "layers/softmax/softmax_kernels.hpp"
 
 namespace crema {

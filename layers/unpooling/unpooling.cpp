@@ -1,5 +1,6 @@
 // Unpooling: spreads values over the windows that a pooling layer took them from. See README.md.
-#include "layer_support/passes.hpp"
+#include <algorithm>
+
 #include "layers/upsample/mask_unpool.hpp"
 #include "proto/layer.pb.h"
 

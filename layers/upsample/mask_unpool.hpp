@@ -1,5 +1,4 @@
-// Unpooling by the mask of a pooling layer: Upsample and Unpooling. Sources include
-// layer_support/passes.hpp themselves, so that nvcc compiles them.
+// Unpooling by the mask of a pooling layer: Upsample and Unpooling.
 #pragma once
 
 #include "layer_support/resample.hpp"

@@ -1,6 +1,5 @@
 // Upsample: puts values back where maximum pooling took them, or repeats them. See README.md.
 #include "core/checked.hpp"
-#include "layer_support/passes.hpp"
 #include "layers/upsample/mask_unpool.hpp"
 #include "proto/layer.pb.h"
 

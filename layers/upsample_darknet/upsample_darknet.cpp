@@ -1,6 +1,5 @@
 // UpsampleDarknet: repeats each pixel. See README.md.
 #include "core/checked.hpp"
-#include "layer_support/passes.hpp"
 #include "layer_support/resample.hpp"
 #include "proto/layer.pb.h"
 

@@ -8,8 +8,8 @@
 #   SOURCES  further sources, which register nothing
 #
 # x.proto becomes "NAME/x.pb.h", NAME being the plug-in, and is imported as "NAME/x.proto"; those of Crema
-# are "proto/layer.proto" and so on. Rooms are compiled for CUDA where Crema was and the project's language
-# CUDA is enabled.
+# are "proto/layer.proto" and so on. "layers/ROOM/x.hpp" is the header x.hpp of a room of the plug-in or else of Crema.
+# Rooms are compiled for CUDA where Crema was and the project's language CUDA is enabled. They have no engines of oneDNN.
 
 include("${CMAKE_CURRENT_LIST_DIR}/CremaRooms.cmake")
 set(CREMA_PLUGIN_MODULE_DIR "${CMAKE_CURRENT_LIST_DIR}")
@@ -19,7 +19,7 @@ function(crema_add_plugin plugin)
     message(FATAL_ERROR "crema_add_plugin needs CMake 3.25, and this is ${CMAKE_VERSION}")
   endif()
   cmake_parse_arguments(arg "" "" "LAYERS;PROTOS;SOURCES" ${ARGN})
-  if(arg_UNPARSED_ARGUMENTS OR NOT plugin MATCHES "^[A-Za-z_][A-Za-z0-9_]*$" OR NOT arg_ROOMS)
+  if(arg_UNPARSED_ARGUMENTS OR NOT plugin MATCHES "^[A-Za-z_][A-Za-z0-9_]*$" OR NOT arg_LAYERS)
     message(FATAL_ERROR "crema_add_plugin(${plugin} ${ARGN}): use \
 crema_add_plugin(NAME LAYERS FOLDER... [PROTOS FILE...] [SOURCES FILE...]), NAME being an identifier")
   endif()
@@ -51,13 +51,16 @@ crema_add_plugin(NAME LAYERS FOLDER... [PROTOS FILE...] [SOURCES FILE...]), NAME
   set(sources ${arg_SOURCES})
   set(registrations "")
   set(room_protos "")
-  foreach(folder IN LISTS arg_ROOMS)
+  foreach(folder IN LISTS arg_LAYERS)
     cmake_path(ABSOLUTE_PATH folder NORMALIZE)
     string(REGEX REPLACE "/$" "" folder "${folder}")
     cmake_path(GET folder FILENAME room)
     if(NOT IS_DIRECTORY "${folder}")
       message(FATAL_ERROR "crema_add_plugin(${plugin}): there is no folder ${folder}")
     endif()
+    # A room's text names its headers as in the tree.
+    file(MAKE_DIRECTORY "${generated}/layers")
+    file(CREATE_LINK "${folder}" "${generated}/layers/${room}" SYMBOLIC)
     file(GLOB protos CONFIGURE_DEPENDS "${folder}/*.proto")
     list(APPEND room_protos ${protos})
     file(GLOB room_sources CONFIGURE_DEPENDS "${folder}/*.cpp" "${folder}/*.cu")
@@ -151,6 +154,9 @@ ${room}_math.hpp nor ${room}.cpp")
   target_include_directories(${plugin} PRIVATE "${generated}")
   target_include_directories(${plugin} SYSTEM PRIVATE
     "${CREMA_INCLUDE_DIR}" "${CREMA_INCLUDE_DIR}/crema/authors")
+  if(NOT cuda)
+    target_compile_definitions(${plugin} PRIVATE CREMA_CPU_PLUGIN)
+  endif()
   target_link_libraries(${plugin} PRIVATE protobuf::libprotobuf Highway::Highway OpenMP::OpenMP_CXX)
   get_target_property(type Crema::crema TYPE)
   if(type STREQUAL "SHARED_LIBRARY")

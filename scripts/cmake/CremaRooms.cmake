@@ -78,8 +78,8 @@ function(crema_room_sources files names room cuda onednn)
   set(${names} "${registered}" PARENT_SCOPE)
 endfunction()
 
-# crema_passes_for_cuda(SOURCE...): nvcc compiles those that include layer_support/passes.hpp, which hold functors that
-# kernels run too.
+# crema_passes_for_cuda(SOURCE...): nvcc compiles those whose text includes layer_support/passes.hpp, which hold functors
+# that kernels run too. That header refuses any other source, which includes it through a header.
 function(crema_passes_for_cuda)
   foreach(source IN LISTS ARGN)
     cmake_path(ABSOLUTE_PATH source)

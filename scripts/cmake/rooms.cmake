@@ -7,6 +7,19 @@
 
 include(CremaRooms)
 
+# For layer_support/passes.hpp alone: all other files are compiled alike with CUDA and without.
+if(CREMA_HAS_CUDA)
+  set(crema_build_has_cuda 1)
+else()
+  set(crema_build_has_cuda 0)
+endif()
+file(CONFIGURE OUTPUT "${CREMA_GENERATED_DIR}/crema/cuda_build.hpp" CONTENT
+"// Written by scripts/cmake/rooms.cmake.
+#pragma once
+
+#define CREMA_BUILD_HAS_CUDA ${crema_build_has_cuda}
+" @ONLY)
+
 set(crema_room_files "")
 set(crema_room_names "")
 file(GLOB crema_rooms CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/layers" LIST_DIRECTORIES true

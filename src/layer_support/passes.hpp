@@ -1,6 +1,11 @@
 // Passes over elements. A pass is a functor that runs on the threads of the host and, if nvcc
-// compiles the file, as a kernel. rooms.cmake compiles the files under layers/ that include this
-// one with nvcc.
+// compiles the file, as a kernel.
+//
+// In a build with CUDA, nvcc compiles the sources of layers/ and src/layer_support whose own text
+// includes this file (crema_passes_for_cuda in scripts/cmake/CremaRooms.cmake). A header that calls
+// these functions is for such sources alone. A class that other sources see declares its passes,
+// and such a source defines them: of two copies of an inline function, the linker may take the one
+// that runs on the host only.
 //
 // The operator() of a functor is declared CREMA_FUNCTOR (core/functor.hpp), and its pointers are
 // those of the side. Each function says what its functors are called with. `grain` is the smallest
@@ -18,9 +23,14 @@
 #include "core/functor.hpp"
 #include "core/move.hpp"
 #include "core/parallel.hpp"
+#include "crema/cuda_build.hpp"
+#include "layer_support/require_host.hpp"
+#include "layer_support/sum_of_piece.hpp"
 
 #ifdef __CUDACC__
 #include "backend/cuda/kernels.cuh"
+#elif CREMA_BUILD_HAS_CUDA && !defined(CREMA_CPU_PLUGIN)
+#error "nvcc compiles passes: this .cpp file has to include passes.hpp itself"
 #endif
 
 namespace crema {
@@ -28,12 +38,6 @@ namespace crema {
 /// A `grain` for bodies with some ten operations an element: less than kElementGrain, which is for
 /// one.
 inline constexpr int64_t kPassGrain = 4096;
-
-/// Loops on the host cannot follow pointers into the memory of a device, unless it is a test's.
-inline void require_host(const ComputeDevice& device) {
-  if (!device.on_host() && !device.backend()->host_can_read())
-    throw Error("runs on the host only; its source was not compiled by nvcc");
-}
 
 /// Calls body(i) for i in [0, count). On the host, calls body.on_host(begin, end) for parts of them
 /// instead if the body has it.
@@ -191,20 +195,6 @@ void for_each_position(const ComputeDevice& device, const AxisSplit& split, int6
   }
   parallel_for(positions, grain / split.size + 1,
                [=](int64_t begin, int64_t end) { body.on_host(begin, end); });
-}
-
-/// The sum of term(i) over [begin, end): eight sums in turn, since each addition to one has to wait
-/// for the last.
-template <class Term>
-double sum_of_piece(int64_t begin, int64_t end, const Term& term) {
-  constexpr int64_t kSums = 8;
-  std::array<double, kSums> sums{};
-  int64_t i = begin;
-  for (; i + kSums <= end; i += kSums) {
-    for (int64_t k = 0; k < kSums; ++k) sums[static_cast<size_t>(k)] += term(i + k);
-  }
-  for (; i < end; ++i) sums[static_cast<size_t>((i - begin) % kSums)] += term(i);
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 /// *result = factor * the sum of term(i) over [0, count), computed in double. The order of the

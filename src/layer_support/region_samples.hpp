@@ -1,6 +1,7 @@
-// Interpolated samples in the cells of a grid over a region: ROIAlign and PSROIAlign. Sources
-// include layer_support/passes.hpp themselves, so that nvcc compiles them.
+// Interpolated samples in the cells of a grid over a region: ROIAlign and PSROIAlign.
 #pragma once
+
+#include <cmath>
 
 #include "layer_support/regions.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "core/dispatch.hpp"
+
 namespace crema {
 
 RegionLayer::RegionLayer(const LayerInit& init, float scale) : TwoSidedLayer(init) {

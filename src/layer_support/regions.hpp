@@ -1,10 +1,8 @@
 // Layers that pool regions of maps: bottom 0 are maps (N, C, H, W), bottom 1 regions (R, 5): the
-// number of an image, x1, y1, x2, y2 in pixels of the image. Sources include
-// layer_support/passes.hpp themselves, so that nvcc compiles them.
+// number of an image, x1, y1, x2, y2 in pixels of the image.
 #pragma once
 
-#include "core/dispatch.hpp"
-#include "layer_support/passes.hpp"
+#include "core/functor.hpp"
 #include "layer_support/two_sided.hpp"
 
 namespace crema {
@@ -14,26 +12,6 @@ struct Region {
   int64_t image;
   double x1, y1, x2, y2;
 };
-
-namespace regions_detail {
-
-/// The gradient of one map; see RegionLayer::sum_regions().
-template <class T, class Body>
-struct SumMap {
-  int64_t channels, map, count;
-  const Region* regions;
-  Body body;
-  T* dx;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    T* const to = dx + i * map;
-    for (int64_t k = 0; k < map; ++k) to[k] = T{0};
-    for (int64_t r = 0; r < count; ++r) {
-      if (regions[r].image == i / channels) body.add(r, regions[r], i % channels, to);
-    }
-  }
-};
-
-}  // namespace regions_detail
 
 class RegionLayer : public TwoSidedLayer {
  public:
@@ -55,19 +33,6 @@ class RegionLayer : public TwoSidedLayer {
   /// Those of the last read_regions().
   const Region* regions(const ComputeDevice& device) const {
     return reinterpret_cast<const Region*>(device.read_bytes(regions_));
-  }
-
-  /// Adds up the gradients of each map of bottom 0, in the order of the regions: calls
-  /// body.add(region number r, region, channel c, dx of that map). One thread at a time writes a
-  /// map.
-  template <class T, class Body>
-  void sum_regions(const ComputeDevice& device, Blobs bottom, const Body& body) const {
-    const Shape& maps = bottom[0]->shape();
-    T* dx = device.overwrite<T>(bottom[0]->diff);
-    const int64_t count = maps[2] * maps[3], regions_count = regions_.count() / kWords;
-    for_each(
-        device, maps[0] * maps[1], kPassGrain / std::max<int64_t>(regions_count, 1) + 1,
-        regions_detail::SumMap<T, Body>{maps[1], count, regions_count, regions(device), body, dx});
   }
 
  private:

@@ -1,13 +1,21 @@
 #include "layer_support/resample.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "core/simd.hpp"
 #include "layer_support/options.hpp"
+#include "layer_support/resample_passes.hpp"
+#include "layer_support/resize.hpp"
 
 namespace crema {
 namespace {
+
+// Values of rows that a thread should have at least, some ten operations each.
+constexpr int64_t kGrain = 4096;
 
 /// The matrix with rows and columns exchanged; it has `sources` rows.
 Taps transposed(const Taps& taps, int64_t sources) {
@@ -112,8 +120,9 @@ void run_maps(const resample_detail::Maps<T>& maps, Tensor& scratch) {
   const int64_t from_row = maps.from_width * maps.inner, to_row = maps.w.rows * maps.inner;
   const int64_t taps_of_columns = taps_of_each(maps.w);
   const int64_t rows = maps.outer * maps.h.rows;
-  const int64_t grain = kPassGrain / std::max<int64_t>(from_row + to_row, 1) + 1;
-  T* const sums = pass_scratch<T>(ComputeDevice(), omp_get_max_threads() * from_row, scratch);
+  const int64_t grain = kGrain / std::max<int64_t>(from_row + to_row, 1) + 1;
+  T* const sums = overwrite<T>(ComputeDevice(), scratch,
+                               std::max(omp_get_max_threads() * from_row, scratch.count()));
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     T* const sum = sums + thread_number() * from_row;
     for (int64_t i = begin; i < end; ++i) {

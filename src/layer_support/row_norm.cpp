@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/simd.hpp"
+#include "layer_support/row_norm_passes.hpp"
 
 namespace crema {
 namespace row_norm {

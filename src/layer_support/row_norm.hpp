@@ -1,12 +1,10 @@
 // Layers that normalize parts of each sample: LayerNorm, GroupNorm, InstanceNorm. A part is a row
-// of contiguous memory. Sources include layer_support/passes.hpp themselves, so that nvcc compiles
-// them.
+// of contiguous memory.
 //
 //   y = (x - mean) / sqrt(variance + eps) * scale + bias, the variance being that of the row itself
 #pragma once
 
-#include "core/dispatch.hpp"
-#include "layer_support/passes.hpp"
+#include "core/axis_split.hpp"
 #include "layer_support/two_sided.hpp"
 #include "proto/common.pb.h"
 
@@ -39,105 +37,6 @@ struct Statistics {
   double* inverse_deviation;
 };
 
-/// A forward pass over rows. The scale and the bias may be null: 1 and 0.
-template <class T>
-struct Forward {
-  Rows rows;
-  double eps;
-  const T *x, *scale, *bias;
-  Statistics statistics;
-  T* y;
-
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t row, const Lanes& lanes = {}) const {
-    const T* const from = x + row * rows.size;
-    const auto count = static_cast<double>(rows.size);
-    double sum = 0, squares = 0;
-    for (int64_t j = lanes.first; j < rows.size; j += lanes.count) {
-      sum += static_cast<double>(from[j]);
-    }
-    const double mean = lanes.sum(sum) / count;
-    for (int64_t j = lanes.first; j < rows.size; j += lanes.count) {
-      const double deviation = static_cast<double>(from[j]) - mean;
-      squares += deviation * deviation;
-    }
-    const double inverse = 1 / std::sqrt(lanes.sum(squares) / count + eps);
-    if (lanes.first == 0) {
-      statistics.mean[row] = mean;
-      statistics.inverse_deviation[row] = inverse;
-    }
-    for (int64_t j = lanes.first; j < rows.size; j += lanes.count) {
-      const int64_t c = rows.channel(row, j);
-      const double normalized = (static_cast<double>(from[j]) - mean) * inverse;
-      y[row * rows.size + j] =
-          static_cast<T>(normalized * (scale ? static_cast<double>(scale[c]) : 1) +
-                         (bias ? static_cast<double>(bias[c]) : 0));
-    }
-  }
-  /// With vectors; for rows [begin, end).
-  void on_host(int64_t begin, int64_t end) const;
-};
-
-/// dx of rows.
-template <class T>
-struct Backward {
-  Rows rows;
-  const T *x, *dy, *scale;
-  Statistics statistics;
-  T* dx;
-
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t row, const Lanes& lanes = {}) const {
-    const int64_t first = row * rows.size;
-    const double mean = statistics.mean[row], inverse = statistics.inverse_deviation[row];
-    const auto count = static_cast<double>(rows.size);
-    double sum = 0, products = 0;
-    for (int64_t j = lanes.first; j < rows.size; j += lanes.count) {
-      const double g = gradient(row, j);
-      sum += g;
-      products += g * (static_cast<double>(x[first + j]) - mean) * inverse;
-    }
-    sum = lanes.sum(sum) / count;
-    products = lanes.sum(products) / count;
-    for (int64_t j = lanes.first; j < rows.size; j += lanes.count) {
-      const double normalized = (static_cast<double>(x[first + j]) - mean) * inverse;
-      dx[first + j] = static_cast<T>(inverse * (gradient(row, j) - sum - normalized * products));
-    }
-  }
-  CREMA_FUNCTOR double gradient(int64_t row, int64_t j) const {
-    const double g = static_cast<double>(dy[row * rows.size + j]);
-    return scale ? g * static_cast<double>(scale[rows.channel(row, j)]) : g;
-  }
-  void on_host(int64_t begin, int64_t end) const;
-};
-
-/// The gradients of the scale and of the bias of each channel grow. Either may be null: not wanted.
-template <class T>
-struct ParameterGradients {
-  Rows rows;
-  const T *x, *dy;
-  Statistics statistics;
-  T *of_scale, *of_bias;
-
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t channel, const Lanes& lanes = {}) const {
-    double sum = 0, products = 0;
-    for (int64_t k = lanes.first; k < rows.each(); k += lanes.count) {
-      const int64_t place = rows.place(channel, k), row = rows.row_of(channel, k);
-      const double g = static_cast<double>(dy[place]);
-      sum += g;
-      products += g * (static_cast<double>(x[place]) - statistics.mean[row]) *
-                  statistics.inverse_deviation[row];
-    }
-    sum = lanes.sum(sum);
-    products = lanes.sum(products);
-    if (lanes.first != 0) return;
-    if (of_scale) of_scale[channel] += static_cast<T>(products);
-    if (of_bias) of_bias[channel] += static_cast<T>(sum);
-  }
-  void on_host(int64_t begin, int64_t end) const;
-};
-
 }  // namespace row_norm
 
 class RowNormLayer : public TwoSidedLayer {
@@ -168,36 +67,9 @@ class RowNormLayer : public TwoSidedLayer {
   }
   size_t kept_bytes() const override { return mean_.bytes() + inverse_deviation_.bytes(); }
 
-  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
-    dispatch_float(dtype(), [&]<class T>(T) {
-      for_each_position(
-          device, by_row(), kPassGrain,
-          row_norm::Forward<T>{rows_, settings_.eps, device.read<T>(bottom[0]->data),
-                               read_parameter<T>(device, scale_), read_parameter<T>(device, bias_),
-                               statistics(device, true), device.overwrite<T>(top[0]->data)});
-    });
-  }
-
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
-                    Blobs bottom) override {
-    dispatch_float(dtype(), [&]<class T>(T) {
-      const T *x = device.read<T>(bottom[0]->data), *dy = device.read<T>(top[0]->diff);
-      const row_norm::Statistics known = statistics(device, false);
-      // First: dx may overwrite dy.
-      T *of_scale = gradient_of<T>(device, scale_), *of_bias = gradient_of<T>(device, bias_);
-      if (of_scale || of_bias) {
-        AxisSplit by_channel;
-        by_channel.outer = rows_.channels();
-        by_channel.size = std::max<int64_t>(rows_.each(), 1);
-        for_each_position(device, by_channel, kPassGrain,
-                          row_norm::ParameterGradients<T>{rows_, x, dy, known, of_scale, of_bias});
-      }
-      if (!propagate[0]) return;
-      for_each_position(device, by_row(), kPassGrain,
-                        row_norm::Backward<T>{rows_, x, dy, read_parameter<T>(device, scale_),
-                                              known, device.overwrite<T>(bottom[0]->diff)});
-    });
-  }
+                    Blobs bottom) override;
 
  protected:
   /// The rows of a bottom, and the shape of the scale and the bias. Error if they do not fit.
@@ -208,18 +80,8 @@ class RowNormLayer : public TwoSidedLayer {
 
  private:
   static Settings checked(Settings settings);
-  AxisSplit by_row() const {
-    AxisSplit split;
-    split.outer = rows_.rows;
-    split.size = std::max<int64_t>(rows_.size, 1);
-    return split;
-  }
-  row_norm::Statistics statistics(const ComputeDevice& device, bool written) {
-    const auto values = [&](Tensor& tensor) {
-      return written ? device.overwrite<double>(tensor) : device.change<double>(tensor);
-    };
-    return {values(mean_), values(inverse_deviation_)};
-  }
+  AxisSplit by_row() const;
+  row_norm::Statistics statistics(const ComputeDevice& device, bool written);
 
   Settings settings_;
   row_norm::Rows rows_;

@@ -1,14 +1,14 @@
-// Rows at places that are known in a pass: indices from a blob, copies of rows, and sums of rows.
+// Rows at places that are known in a pass: copies of rows, and sums of rows.
 //
 // Sources that call the functions include layer_support/passes.hpp themselves, so that nvcc
 // compiles them.
 #pragma once
 
 #include <cstring>
-#include <string_view>
 
 #include "crema/blob.hpp"
 #include "layer_support/passes.hpp"
+#include "layer_support/row_indices.hpp"
 
 namespace crema {
 
@@ -17,37 +17,6 @@ inline int64_t item_width(const Blob& blob) {
   const int64_t items = blob.shape()[0];
   return items == 0 ? 0 : blob.data.storage() / items;
 }
-
-/// Indices grouped by their value. Group g holds the positions order[begins[g]] to
-/// order[begins[g + 1] - 1], ascending, whose index is row[g].
-struct RowGroups {
-  int64_t count = 0;
-  const int64_t* begins;
-  const int64_t* order;
-  const int64_t* row;
-};
-
-/// The values of a blob as indices of rows.
-class RowIndices {
- public:
-  /// Error, with the index, its position and the range, unless each value (f32 or f64) is a whole
-  /// number in [0, rows). The message ends with `way_out`.
-  void read(const Blob& from, int64_t rows, std::string_view way_out);
-
-  int64_t count() const { return indices_.count(); }
-  const int64_t* indices(const ComputeDevice& device) const {
-    return device.read<int64_t>(indices_);
-  }
-  /// Of the last read().
-  RowGroups groups(const ComputeDevice& device);
-  size_t bytes() const {
-    return indices_.bytes() + order_.bytes() + begins_.bytes() + rows_.bytes();
-  }
-
- private:
-  Tensor indices_{Shape{0}, DType::i64};
-  Tensor order_{Shape{0}, DType::i64}, begins_{Shape{0}, DType::i64}, rows_{Shape{0}, DType::i64};
-};
 
 /// Row i of a dense tensor (rows, width) corresponds to the elements from stride * place[i] on of
 /// another one.

@@ -64,7 +64,9 @@ void add_device_engine(Registry& registry, const std::string& type);
 template <class L>
 void add_two_sided(Registry& registry, const std::string& type) {
   registry.add<L>(type);
+#ifndef CREMA_CPU_PLUGIN  // whose passes no nvcc compiles
   add_device_engine(registry, type);
+#endif
 }
 
 }  // namespace crema

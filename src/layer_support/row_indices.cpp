@@ -1,5 +1,6 @@
-#include "layer_support/rows.hpp"
+#include "layer_support/row_indices.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
