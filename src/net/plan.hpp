@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "core/data_source.hpp"
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
-#include "data/data_source.hpp"
 #include "net/ids.hpp"
 
 namespace crema {
