@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "data/records/record_source.hpp"
+#include "crema/context.hpp"
 
 namespace crema {
 

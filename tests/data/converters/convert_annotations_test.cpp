@@ -11,6 +11,7 @@
 #include "data/converters/converters.hpp"
 #include "data/databases/export_images.hpp"
 #include "data/databases/verify_database.hpp"
+#include "data/records/datum.hpp"
 #include "data/transform/image_mean.hpp"
 #include "proto/detection.pb.h"
 #include "support/database.hpp"
