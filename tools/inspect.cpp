@@ -11,7 +11,6 @@
 #include "data/databases/open_database.hpp"
 #include "data/databases/record_info.hpp"
 #include "data/records/datum.hpp"
-#include "data/records/record_source.hpp"
 #include "model/array_file.hpp"
 #include "model/blob_message.hpp"
 #include "tools/command.hpp"
@@ -275,14 +274,11 @@ const Command kInspect = {
     "\n"
     "The kind of a file is told by its contents. For each array: layer, type, index, shape,\n"
     "bytes, least and greatest value, mean, standard deviation, zeros, NaN and infinite values.\n"
-    "For a state: iteration, seed, positions in the data. Files that say so have the program, "
-    "the\n"
+    "For a state: iteration, seed, positions in the data. Files that say so have the program, the\n"
     "solver and the net that they were made with, and the names of the classes. For a database:\n"
-    "records, first key, shape of the first record. With --json, one line a file, in which "
-    "bytes\n"
+    "records, first key, shape of the first record. With --json, one line a file, in which bytes\n"
     "of names that are no UTF-8 are U+FFFD. A file that cannot be read gets a message, with\n"
-    "--json also a line with file and error, and the next one follows. Exit status 1 if there "
-    "is\n"
+    "--json also a line with file and error, and the next one follows. Exit status 1 if there is\n"
     "one, or if an array holds another number of values than its shape.",
     {"json"},
     inspect};
