@@ -11,7 +11,7 @@
 #include "core/split_list.hpp"
 #include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
-#include "data/text_list.hpp"
+#include "data/records/text_list.hpp"
 #include "model/weights_origin.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"

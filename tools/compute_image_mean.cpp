@@ -1,7 +1,7 @@
 // crema compute-image-mean: the mean image of a database. The published name and flags work too.
 #include <glog/logging.h>
 
-#include "data/image_mean.hpp"
+#include "data/transform/image_mean.hpp"
 #include "model/binary_format.hpp"
 #include "model/file_kind.hpp"
 #include "model/whole_file.hpp"

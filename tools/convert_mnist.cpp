@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "core/path_advice.hpp"
-#include "data/database_writer.hpp"
-#include "data/gzip_file.hpp"
+#include "data/converters/gzip_file.hpp"
+#include "data/databases/database_writer.hpp"
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
 #include "tools/database_flags.hpp"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "data/converters.hpp"
+#include "data/converters/converters.hpp"
 
 namespace crema::tools {
 

@@ -5,7 +5,7 @@
 
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
-#include "data/open_source.hpp"
+#include "data/databases/open_source.hpp"
 #include "tools/flags.hpp"
 
 DEFINE_string(backend, "lmdb",

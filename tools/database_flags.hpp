@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "data/image.hpp"
-#include "data/record_source.hpp"
+#include "data/images/image.hpp"
+#include "data/records/record_source.hpp"
 
 DECLARE_string(backend);
 DECLARE_bool(force_color);

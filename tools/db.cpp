@@ -7,12 +7,12 @@
 #include <iostream>
 
 #include "core/utf8.hpp"
-#include "data/export_images.hpp"
-#include "data/image_planes.hpp"
-#include "data/label_map.hpp"
-#include "data/record_info.hpp"
-#include "data/record_range.hpp"
-#include "data/record_scan.hpp"
+#include "data/boxes/label_map.hpp"
+#include "data/databases/export_images.hpp"
+#include "data/databases/record_info.hpp"
+#include "data/images/image_planes.hpp"
+#include "data/records/record_range.hpp"
+#include "data/records/record_scan.hpp"
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
 #include "tools/database_flags.hpp"

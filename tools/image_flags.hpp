@@ -4,7 +4,7 @@
 #include <gflags/gflags.h>
 
 #include "crema/error.hpp"
-#include "data/converters.hpp"
+#include "data/converters/converters.hpp"
 #include "tools/convert_report.hpp"
 #include "tools/database_flags.hpp"
 #include "tools/flags.hpp"

@@ -8,7 +8,7 @@
 #include "core/parse_number.hpp"
 #include "core/split_list.hpp"
 #include "crema/error.hpp"
-#include "data/text_list.hpp"
+#include "data/records/text_list.hpp"
 
 DEFINE_string(list, "", "A text file with image files, a line each.");
 DEFINE_string(mean, "",

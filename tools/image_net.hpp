@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "crema/net.hpp"
-#include "data/image_input.hpp"
+#include "data/batches/image_input.hpp"
 
 DECLARE_string(list);
 DECLARE_string(mean);

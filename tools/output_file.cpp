@@ -6,7 +6,7 @@
 
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
-#include "data/database_folder.hpp"
+#include "data/databases/database_folder.hpp"
 #include "tools/flags.hpp"
 
 namespace crema::tools {

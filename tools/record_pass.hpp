@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/data_source.hpp"
 #include "crema/net.hpp"
-#include "data/counted_once.hpp"
-#include "data/data_source.hpp"
-#include "data/in_step.hpp"
+#include "data/batches/counted_once.hpp"
+#include "data/batches/in_step.hpp"
 
 namespace crema::tools {
 

@@ -4,9 +4,9 @@
 
 #include <string_view>
 
+#include "core/data_source.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
-#include "data/data_source.hpp"
 
 namespace crema::tools {
 

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "core/utf8.hpp"
-#include "data/verify_database.hpp"
+#include "data/databases/verify_database.hpp"
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
 #include "tools/database_flags.hpp"

@@ -36,7 +36,7 @@ namespace crema {
 
 class CarriesState;    // src/core/carried_state.hpp
 class CountsImages;    // src/core/counts_images.hpp
-class DataSource;      // src/data/data_source.hpp
+class DataSource;      // src/core/data_source.hpp
 class LayerParameter;  // proto/layer.proto
 
 enum class Phase : uint8_t { train, test };

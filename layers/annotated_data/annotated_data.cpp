@@ -4,10 +4,11 @@
 
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
-#include "data/datum_layer.hpp"
-#include "data/open_source.hpp"
-#include "data/unsupported.hpp"
+#include "data/batches/datum_layer.hpp"
+#include "data/databases/open_source.hpp"
+#include "data/transform/unsupported.hpp"
 #include "layer_support/detection_rows.hpp"
+#include "layers/annotated_data/annotated_loader.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -45,10 +46,10 @@ ColorMode color_mode(const LayerParameter& layer) {
   return color ? ColorMode::color : ColorMode::as_stored;
 }
 
-class AnnotatedDataLayer final : public DatumLayer {
+class AnnotatedDataLayer final : public BatchLayer<AnnotatedBatch, DatumLayer> {
  public:
   explicit AnnotatedDataLayer(const LayerInit& init)
-      : DatumLayer(init,
+      : BatchLayer(init,
                    {.message = "data_param",
                     .batch_size = init.param.data_param().batch_size(),
                     .shuffle = init.param.data_param().shuffle(),
@@ -61,12 +62,12 @@ class AnnotatedDataLayer final : public DatumLayer {
                     .takes_boxes = true}) {
     check_settings(init.param);
     const AnnotatedDataParameter& settings = init.param.annotated_data_param();
-    BoxLoading boxes{.sampling = BoxSampling(settings, init.param.transform_param(), phase()),
+    BoxReading boxes{.sampling = BoxSampling(settings, init.param.transform_param(), phase()),
                      .names = {},
                      .is_type_given = settings.has_anno_type()};
     if (!settings.label_map_file().empty())
       boxes.names = LabelNames::read(settings.label_map_file());
-    datums().boxes = std::make_shared<const BoxLoading>(std::move(boxes));
+    boxes_ = std::make_shared<const BoxReading>(std::move(boxes));
   }
 
   bool is_late(int t) const override { return t == 1 && gives_boxes(); }
@@ -78,17 +79,19 @@ class AnnotatedDataLayer final : public DatumLayer {
       log.log(severity, text);
     };
     tops_ = top.size();
+    BoxLoader boxes(boxes_);
     open(open_source({.path = data.source(),
                       .kind = data.backend() == P::LEVELDB ? SourceKind::leveldb : SourceKind::lmdb,
                       .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
-                      .logger = log}));
+                      .logger = log}),
+         false, &boxes);
     if (!gives_boxes()) return;
     constexpr int64_t kFew = 8;  // boxes of an image, mostly
     bound_ = std::max<int64_t>(1, kFew * records_per_batch());
   }
 
   void reshape(Blobs bottom, Blobs top) override {
-    DatumLayer::reshape(bottom, top);
+    DatumLayer::reshape(bottom, gives_boxes() ? top.first(1) : top);
     if (gives_boxes()) top[1]->reshape({1, 1, bound_, kTruthRow});
   }
 
@@ -98,10 +101,19 @@ class AnnotatedDataLayer final : public DatumLayer {
   }
 
  private:
-  bool gives_boxes() const { return tops_ > 1 && format().boxes; }
+  /// The records have boxes in place of labels, and there is a top for them.
+  bool gives_boxes() const { return tops_ > 1 && format().labels == 0; }
 
-  void take_shape(const Batch& batch, Blobs top) const override {
-    DatumLayer::take_shape(batch, gives_boxes() ? top.first(1) : top);
+  Loading loading() override {
+    return {.threads = threads(),
+            .depth = depth(),
+            .make_loader = [records = datums(), boxes = boxes_] {
+              return std::make_unique<AnnotatedLoader>(records, boxes);
+            }};
+  }
+
+  void take_shape(const AnnotatedBatch& batch, Blobs top) override {
+    take_image_shape(batch, gives_boxes() ? top.first(1) : top);
     if (!gives_boxes()) return;
     // It only grows, and by twice at least, so that few batches need a new plan of the net.
     if (const int64_t rows = rows_of(batch); rows > bound_)
@@ -109,9 +121,9 @@ class AnnotatedDataLayer final : public DatumLayer {
     top[1]->reshape({1, 1, bound_, kTruthRow});
   }
 
-  void give(const Batch& batch, Blobs top) const override {
-    if (!gives_boxes()) return DatumLayer::give(batch, top);
-    DatumLayer::give(batch, top.first(1));
+  void give(const AnnotatedBatch& batch, Blobs top) override {
+    if (!gives_boxes()) return give_images(batch, top);
+    give_images(batch, top.first(1));
     const int64_t rows = rows_of(batch);
     top[1]->reshape({1, 1, std::max<int64_t>(1, rows), kTruthRow});
     dispatch_float(top[1]->data.dtype(), [&](auto zero) {
@@ -126,13 +138,13 @@ class AnnotatedDataLayer final : public DatumLayer {
     });
   }
 
-  static int64_t rows_of(const Batch& batch) {
+  static int64_t rows_of(const AnnotatedBatch& batch) {
     return static_cast<int64_t>(batch.boxes.size()) / kTruthRow;
   }
 
   /// Label and instance of a box; rounded ones would be taken for others.
   template <class T>
-  void check_exact(const Batch& batch, const double* from, const T* out) const {
+  void check_exact(const AnnotatedBatch& batch, const double* from, const T* out) const {
     for (const int i : {1, 2}) {
       if (static_cast<double>(out[i]) == from[i]) continue;
       const auto sample = static_cast<int64_t>(from[0]);
@@ -143,8 +155,9 @@ class AnnotatedDataLayer final : public DatumLayer {
     }
   }
 
+  std::shared_ptr<const BoxReading> boxes_;
   size_t tops_ = 0;
-  mutable int64_t bound_ = 0;  // of the rows of top 1
+  int64_t bound_ = 0;  // of the rows of top 1
 };
 
 }  // namespace

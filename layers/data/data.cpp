@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "crema/registry.hpp"
-#include "data/class_list.hpp"
-#include "data/image_folder.hpp"
-#include "data/open_source.hpp"
-#include "data/tar_source.hpp"
-#include "data/unsupported.hpp"
+#include "data/databases/open_source.hpp"
+#include "data/databases/tar_source.hpp"
+#include "data/records/class_list.hpp"
+#include "data/records/image_folder.hpp"
+#include "data/transform/unsupported.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -85,7 +85,7 @@ ColorMode color_mode(const LayerParameter& layer) {
 }  // namespace
 
 DataLayer::DataLayer(const LayerInit& init)
-    : DatumLayer(init, {.message = "data_param",
+    : ImageLayer(init, {.message = "data_param",
                         .batch_size = init.param.data_param().batch_size(),
                         .shuffle = init.param.data_param().shuffle(),
                         .rand_skip = init.param.data_param().rand_skip(),

@@ -3,11 +3,11 @@
 
 #include <optional>
 
-#include "data/datum_layer.hpp"
+#include "data/batches/datum_layer.hpp"
 
 namespace crema {
 
-class DataLayer : public DatumLayer {
+class DataLayer : public ImageLayer {
  public:
   explicit DataLayer(const LayerInit& init);
 

@@ -4,10 +4,11 @@
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
 #include "crema/registry.hpp"
-#include "data/datum_layer.hpp"
-#include "data/image_list.hpp"
-#include "data/pair_list.hpp"
-#include "data/unsupported.hpp"
+#include "data/batches/datum_layer.hpp"
+#include "data/records/image_list.hpp"
+#include "data/records/pair_list.hpp"
+#include "data/transform/unsupported.hpp"
+#include "layers/dense_image_data/dense_loader.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -36,10 +37,10 @@ void check_settings(const LayerParameter& layer) {
   reject_old_transform(images, "dense_image_data_param");
 }
 
-class DenseImageDataLayer final : public DatumLayer {
+class DenseImageDataLayer final : public BatchLayer<DenseBatch, DatumLayer> {
  public:
   explicit DenseImageDataLayer(const LayerInit& init)
-      : DatumLayer(init, {.message = "dense_image_data_param",
+      : BatchLayer(init, {.message = "dense_image_data_param",
                           .batch_size = init.param.dense_image_data_param().batch_size(),
                           .shuffle = init.param.dense_image_data_param().shuffle(),
                           .rand_skip = init.param.dense_image_data_param().rand_skip(),
@@ -65,17 +66,19 @@ class DenseImageDataLayer final : public DatumLayer {
       image.line = pair.line;
       files.images.push_back(std::move(image));
     }
-    if (top.size() > 1)
-      datums().label_maps = std::make_shared<const PixelLabels>(
-          PixelLabels::Options{.list = settings.source(),
-                               .root = settings.root_folder(),
-                               .pairs = std::move(pairs),
-                               .divisor = settings.label_divide_factor()});
-    open(open_image_files(std::move(files)));
+    const auto source = open_image_files(std::move(files));
+    if (top.size() < 2) return open(source);
+    labels_ = std::make_shared<const PixelLabels>(
+        PixelLabels::Options{.list = settings.source(),
+                             .root = settings.root_folder(),
+                             .pairs = std::move(pairs),
+                             .divisor = settings.label_divide_factor()});
+    LabelMapLoader maps(labels_);
+    open(source, false, &maps);
   }
 
   void reshape(Blobs bottom, Blobs top) override {
-    DatumLayer::reshape(bottom, top);
+    DatumLayer::reshape(bottom, top.first(1));
     if (top.size() > 1) reshape_labels(records_per_batch(), format().shape, *top[1]);
   }
 
@@ -86,18 +89,26 @@ class DenseImageDataLayer final : public DatumLayer {
   }
 
  private:
+  Loading loading() override {
+    return {.threads = threads(),
+            .depth = depth(),
+            .make_loader = [records = datums(), labels = labels_] {
+              return std::make_unique<DenseLoader>(records, labels);
+            }};
+  }
+
   void reshape_labels(int64_t samples, const Shape& sample, Blob& top) const {
     top.reshape({samples, 1, sample[1], sample[2]});
   }
 
-  void take_shape(const Batch& batch, Blobs top) const override {
-    DatumLayer::take_shape(batch, top.first(1));
+  void take_shape(const DenseBatch& batch, Blobs top) override {
+    take_image_shape(batch, top.first(1));
     if (top.size() > 1)
       reshape_labels(static_cast<int64_t>(batch.samples.size()), batch.shape, *top[1]);
   }
 
-  void give(const Batch& batch, Blobs top) const override {
-    DatumLayer::give(batch, top.first(1));
+  void give(const DenseBatch& batch, Blobs top) override {
+    give_images(batch, top.first(1));
     if (top.size() < 2) return;
     dispatch_float(top[1]->data.dtype(), [&](auto zero) {
       using T = decltype(zero);
@@ -108,6 +119,8 @@ class DenseImageDataLayer final : public DatumLayer {
       });
     });
   }
+
+  std::shared_ptr<const PixelLabels> labels_;  // none without a top for them
 };
 
 }  // namespace

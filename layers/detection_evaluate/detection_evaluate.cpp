@@ -11,7 +11,7 @@
 #include "core/carried_state.hpp"
 #include "core/counts_images.hpp"
 #include "core/dispatch.hpp"
-#include "data/original_boxes.hpp"
+#include "data/boxes/original_boxes.hpp"
 #include "layer_support/boxes.hpp"
 #include "layer_support/detection_rows.hpp"
 #include "layer_support/two_sided.hpp"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "crema/tensor.hpp"
-#include "data/label_map.hpp"
-#include "data/original_boxes.hpp"
+#include "data/boxes/label_map.hpp"
+#include "data/boxes/original_boxes.hpp"
 #include "proto/detection.pb.h"
 
 namespace crema {

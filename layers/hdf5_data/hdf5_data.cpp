@@ -8,8 +8,8 @@
 #include "core/parallel.hpp"
 #include "crema/error.hpp"
 #include "crema/registry.hpp"
-#include "data/sampled_layer.hpp"
-#include "data/text_list.hpp"
+#include "data/batches/sampled_layer.hpp"
+#include "data/records/text_list.hpp"
 #include "model/hdf5_file.hpp"
 #include "proto/layer.pb.h"
 
@@ -63,22 +63,25 @@ std::vector<Shape> shapes_in(const Hdf5Reader& reader, const std::string& path,
   return shapes;
 }
 
+struct RowBatch : Batch {
+  std::vector<uint8_t> rows;  // those of top 0, those of top 1, and so on
+};
+
 /// Copies rows out of the file that it read last, as a whole.
-class Hdf5Loader final : public BatchLoader {
+class Hdf5Loader final : public BatchLoader<RowBatch> {
  public:
   Hdf5Loader(std::shared_ptr<const std::vector<ListedFile>> files, Columns columns)
       : files_(std::move(files)), columns_(std::move(columns)) {}
 
-  /// Batch::bytes: the rows of top 0, those of top 1, and so on.
-  void load(Batch& batch, const std::atomic<bool>& stop) override {
+  void load(RowBatch& batch, const std::atomic<bool>& stop) override {
     const size_t size = batch.samples.size();
-    batch.bytes.resize(size * columns_.row_bytes());
+    batch.rows.resize(size * columns_.row_bytes());
     for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) {
       const int64_t record = batch.samples[i].record;
       const auto& file =
           *std::prev(std::ranges::upper_bound(*files_, record, {}, &ListedFile::first_row));
       open(file);
-      uint8_t* column = batch.bytes.data();
+      uint8_t* column = batch.rows.data();
       for (size_t top = 0; top < arrays_.size(); ++top) {
         const size_t bytes = columns_.row_bytes(top);
         const auto row = static_cast<size_t>(record - file.first_row);
@@ -112,10 +115,10 @@ class Hdf5Loader final : public BatchLoader {
   std::vector<Tensor> arrays_;  // of that file, one a top
 };
 
-class Hdf5DataLayer : public SampledLayer {
+class Hdf5DataLayer : public BatchLayer<RowBatch> {
  public:
   explicit Hdf5DataLayer(const LayerInit& init)
-      : SampledLayer(init, init.param.hdf5_data_param().batch_size(), "hdf5_data_param") {
+      : BatchLayer(init, init.param.hdf5_data_param().batch_size(), "hdf5_data_param") {
     if (settings().source().empty())
       throw Error(
           "hdf5_data_param has no source; name a text file that names the HDF5 files, one a line");
@@ -154,7 +157,7 @@ class Hdf5DataLayer : public SampledLayer {
   const HDF5DataParameter& settings() const { return param().hdf5_data_param(); }
 
   bool ends_early() const override { return true; }
-  void take_shape(const Batch& batch, Blobs top) const override {
+  void take_shape(const RowBatch& batch, Blobs top) override {
     reshape_rows(static_cast<int64_t>(batch.samples.size()), top);
   }
   void reshape_rows(int64_t rows, Blobs top) const {
@@ -182,15 +185,15 @@ class Hdf5DataLayer : public SampledLayer {
     return options;
   }
 
-  Loading loading(Blobs) override {
+  Loading loading() override {
     // One thread: each would hold a file.
     return {.threads = 1, .make_loader = [files = files_, columns = columns_] {
               return std::make_unique<Hdf5Loader>(files, columns);
             }};
   }
 
-  void give(const Batch& batch, Blobs top) const override {
-    const uint8_t* column = batch.bytes.data();
+  void give(const RowBatch& batch, Blobs top) override {
+    const uint8_t* column = batch.rows.data();
     for (size_t i = 0; i < top.size(); ++i) {
       const auto bytes = static_cast<int64_t>(top[i]->data.bytes());
       auto* const out = static_cast<uint8_t*>(top[i]->data.overwrite_bytes());

@@ -1,8 +1,8 @@
 // ImageData: images that a list names. See README.md.
 #include "crema/registry.hpp"
-#include "data/datum_layer.hpp"
-#include "data/image_list.hpp"
-#include "data/unsupported.hpp"
+#include "data/batches/datum_layer.hpp"
+#include "data/records/image_list.hpp"
+#include "data/transform/unsupported.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -36,10 +36,10 @@ void check_settings(const LayerParameter& layer, const Context& context) {
   }
 }
 
-class ImageDataLayer : public DatumLayer {
+class ImageDataLayer : public ImageLayer {
  public:
   explicit ImageDataLayer(const LayerInit& init)
-      : DatumLayer(
+      : ImageLayer(
             init,
             {.message = "image_data_param",
              .batch_size = init.param.image_data_param().batch_size(),

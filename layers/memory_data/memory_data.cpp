@@ -5,14 +5,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/data_source.hpp"
 #include "core/dispatch.hpp"
 #include "core/exact.hpp"
 #include "core/parallel.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
-#include "data/data_source.hpp"
-#include "data/datum_batch.hpp"
-#include "data/sampler.hpp"
+#include "data/batches/image_tops.hpp"
+#include "data/batches/sampler.hpp"
 #include "layers/memory_data/memory_records.hpp"
 #include "proto/layer.pb.h"
 
@@ -207,7 +207,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   Tensor data_, labels_;  // arrays
   int64_t records_ = 0;   // 0: none were given
   RecordCursor next_;
-  Batch batch_;  // the last one
+  ImageBatch batch_;  // the last one
 };
 
 }  // namespace

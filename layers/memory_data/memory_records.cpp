@@ -4,8 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "data/image_planes.hpp"
-#include "data/record_labels.hpp"
+#include "data/images/image_planes.hpp"
+#include "data/records/record_labels.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {

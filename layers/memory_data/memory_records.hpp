@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "crema/memory_data.hpp"
-#include "data/record_source.hpp"
+#include "data/records/record_source.hpp"
 
 namespace crema {
 

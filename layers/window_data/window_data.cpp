@@ -8,11 +8,11 @@
 #include "core/parallel.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
-#include "data/datum_batch.hpp"
-#include "data/image_decoder.hpp"
-#include "data/image_list.hpp"
-#include "data/sampled_layer.hpp"
-#include "data/unsupported.hpp"
+#include "data/batches/image_tops.hpp"
+#include "data/batches/sampled_layer.hpp"
+#include "data/images/image_decoder.hpp"
+#include "data/records/image_list.hpp"
+#include "data/transform/unsupported.hpp"
 #include "layers/window_data/window_cut.hpp"
 #include "layers/window_data/window_file.hpp"
 #include "proto/layer.pb.h"
@@ -52,12 +52,12 @@ struct WindowLoading {
   }
 };
 
-class WindowLoader final : public BatchLoader {
+class WindowLoader final : public BatchLoader<ImageBatch> {
  public:
   WindowLoader(std::shared_ptr<const WindowLoading> loading, uint64_t seed)
       : loading_(std::move(loading)), seed_(seed) {}
 
-  void load(Batch& batch, const std::atomic<bool>& stop) override {
+  void load(ImageBatch& batch, const std::atomic<bool>& stop) override {
     const size_t size = batch.samples.size();
     const auto crop = static_cast<size_t>(loading_->rules.crop);
     batch.shape = {3, loading_->rules.crop, loading_->rules.crop};
@@ -75,7 +75,7 @@ class WindowLoader final : public BatchLoader {
   }
 
  private:
-  Image warped(const Drawn& drawn, Batch::Losses& losses) {
+  Image warped(const Drawn& drawn, ImageBatch::Losses& losses) {
     const std::string* file = &file_;
     if (loading_->cache.empty()) {
       read_file_bytes(drawn.image->path, file_);
@@ -131,10 +131,10 @@ TransformationParameter transform_param(const LayerParameter& layer) {
   return transform;
 }
 
-class WindowDataLayer : public SampledLayer {
+class WindowDataLayer : public BatchLayer<ImageBatch> {
  public:
   explicit WindowDataLayer(const LayerInit& init)
-      : SampledLayer(init, init.param.window_data_param().batch_size(), "window_data_param"),
+      : BatchLayer(init, init.param.window_data_param().batch_size(), "window_data_param"),
         transform_(transform_param(init.param), phase()) {
     const P& settings = init.param.window_data_param();
     loading_.list = settings.source();
@@ -231,7 +231,7 @@ class WindowDataLayer : public SampledLayer {
     return {.count = static_cast<int64_t>(windows.foreground.size() + windows.background.size())};
   }
 
-  Loading loading(Blobs) override {
+  Loading loading() override {
     seed_ = run().seed;
     return {.threads = loader_threads(0, {.encoded = true}),
             .make_loader = [shared = shared_, seed = seed_] {
@@ -239,7 +239,7 @@ class WindowDataLayer : public SampledLayer {
             }};
   }
 
-  void give(const Batch& batch, Blobs top) const override {
+  void give(const ImageBatch& batch, Blobs top) override {
     const int64_t crop = shared_->rules.crop;
     convert_batch(batch, false, transform_, top[0]->data);
     dispatch_float(top[0]->data.dtype(), [&](auto zero) {
@@ -252,7 +252,11 @@ class WindowDataLayer : public SampledLayer {
         }
       });
     });
-    if (top.size() > 1) give_labels(batch, top[1]->data);
+    if (top.size() > 1)
+      write_labels(
+          batch, [this](const Sample& sample, int64_t index) { return key_of(sample, index); },
+          top[1]->data);
+    losses_.tell(batch, name(), context());
   }
 
   /// As published, padding is 0 in the sample: the mean of the images.
@@ -273,6 +277,7 @@ class WindowDataLayer : public SampledLayer {
   }
 
   Transform transform_;
+  LossWarnings losses_;
   WindowLoading loading_;                        // until setup()
   std::shared_ptr<const WindowLoading> shared_;  // from then on
   uint64_t seed_ = 0;                            // of the windows that are read ahead

@@ -5,8 +5,8 @@
 
 #include "core/parse_number.hpp"
 #include "crema/error.hpp"
-#include "data/image_list.hpp"
-#include "data/text_list.hpp"
+#include "data/records/image_list.hpp"
+#include "data/records/text_list.hpp"
 
 namespace crema {
 namespace {

@@ -91,7 +91,8 @@ set(crema_unit_areas layers core net solver data features model steady)
 add_custom_target(unit_tests)
 
 foreach(area IN ITEMS ${crema_unit_areas} tools options)
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${area}/*.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/tests/${area}/*.cpp" "${PROJECT_SOURCE_DIR}/tests/${area}/*/*_test.cpp")
   if(NOT sources)
     continue()
   endif()

@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 
+#include "core/data_source.hpp"
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
-#include "data/data_source.hpp"
-#include "data/in_step.hpp"
+#include "data/batches/in_step.hpp"
 
 namespace crema {
 namespace {

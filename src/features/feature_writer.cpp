@@ -11,8 +11,8 @@
 
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
-#include "data/database_writer.hpp"
-#include "data/record_labels.hpp"
+#include "data/databases/database_writer.hpp"
+#include "data/records/record_labels.hpp"
 #include "features/npy_file.hpp"
 #include "model/hdf5_file.hpp"
 #include "model/whole_file.hpp"

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/data_source.hpp"
 #include "crema/registry.hpp"
-#include "data/data_source.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 

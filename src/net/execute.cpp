@@ -5,10 +5,10 @@
 #include <set>
 #include <utility>
 
+#include "core/data_source.hpp"
 #include "core/dispatch.hpp"
 #include "core/finite.hpp"
 #include "core/move.hpp"
-#include "data/data_source.hpp"
 #include "net/plan.hpp"
 
 namespace crema {

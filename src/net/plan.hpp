@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "core/data_source.hpp"
 #include "core/memory.hpp"
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
-#include "data/data_source.hpp"
 #include "net/graph.hpp"
 #include "net/program.hpp"
 

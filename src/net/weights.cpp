@@ -4,8 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "core/data_source.hpp"
 #include "core/dispatch.hpp"
-#include "data/data_source.hpp"
 #include "model/blob_message.hpp"
 #include "model/origin.hpp"
 #include "model/snapshot_file.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "crema/net.hpp"
-#include "data/label_map.hpp"
+#include "data/boxes/label_map.hpp"
 
 namespace crema {
 

@@ -1,8 +1,8 @@
 #include "solver/finite.hpp"
 
+#include "core/data_source.hpp"
 #include "core/finite.hpp"
 #include "crema/parameter_arena.hpp"
-#include "data/data_source.hpp"
 
 namespace crema {
 namespace {

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "core/data_source.hpp"
 #include "core/parse_number.hpp"
-#include "data/data_source.hpp"
-#include "data/original_boxes.hpp"
+#include "data/boxes/original_boxes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

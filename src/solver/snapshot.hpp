@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/data_source.hpp"
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
-#include "data/data_source.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "solver/rate_policy.hpp"

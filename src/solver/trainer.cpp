@@ -8,10 +8,10 @@
 #include <map>
 #include <numeric>
 
+#include "core/data_source.hpp"
 #include "crema/debug_info.hpp"
-#include "data/counted_once.hpp"
-#include "data/data_source.hpp"
-#include "data/in_step.hpp"
+#include "data/batches/counted_once.hpp"
+#include "data/batches/in_step.hpp"
 #include "model/partial_copy.hpp"
 #include "model/snapshot_file.hpp"
 #include "model/source_map.hpp"

@@ -13,8 +13,8 @@
 
 namespace crema {
 
-class DataSource;      // data/data_source.hpp
-class InStep;          // data/in_step.hpp
+class DataSource;      // core/data_source.hpp
+class InStep;          // data/batches/in_step.hpp
 class RatePolicy;      // solver/rate_policy.hpp
 class SnapshotKeeper;  // solver/snapshot_keeper.hpp
 class UpdateRule;      // solver/update_rule.hpp

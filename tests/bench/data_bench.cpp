@@ -10,11 +10,11 @@
 #include <numeric>
 #include <thread>
 
-#include "data/image_codec.hpp"
-#include "data/lmdb_writer.hpp"
-#include "data/record_source.hpp"
-#include "data/sampler.hpp"
-#include "data/transform.hpp"
+#include "data/batches/sampler.hpp"
+#include "data/databases/lmdb_writer.hpp"
+#include "data/databases/open_database.hpp"
+#include "data/images/image_codec.hpp"
+#include "data/transform/transform.hpp"
 #include "layers/data/data.hpp"
 #include "proto/datum.pb.h"
 #include "proto/layer.pb.h"

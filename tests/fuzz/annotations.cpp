@@ -1,5 +1,5 @@
 // A file of boxes. The first byte chooses its form: XML, JSON, text, YOLO, or a data set of COCO.
-#include "data/annotation_files.hpp"
+#include "data/boxes/annotation_files.hpp"
 #include "fuzz/target.hpp"
 
 using namespace crema;

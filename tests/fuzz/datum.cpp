@@ -1,13 +1,13 @@
 // A record of a database: a Datum with raw pixels, floats or an image file, or an AnnotatedDatum.
 // The first byte of the input chooses how it is decoded.
-#include "data/datum.hpp"
+#include "data/records/datum.hpp"
 
 #include <array>
 #include <cstdlib>
 #include <memory>
 #include <vector>
 
-#include "data/annotation.hpp"
+#include "data/boxes/annotation.hpp"
 #include "fuzz/target.hpp"
 
 using namespace crema;

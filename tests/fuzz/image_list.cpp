@@ -1,5 +1,5 @@
 // A list of images with labels.
-#include "data/image_list.hpp"
+#include "data/records/image_list.hpp"
 
 #include "fuzz/target.hpp"
 

@@ -1,7 +1,7 @@
 // The data file of an LMDB: checked, then read by LMDB, which trusts its pages.
 #include <filesystem>
 
-#include "data/record_source.hpp"
+#include "data/databases/open_database.hpp"
 #include "fuzz/target.hpp"
 
 using namespace crema;

@@ -1,5 +1,5 @@
 // A mean image.
-#include "data/mean_file.hpp"
+#include "data/transform/mean_file.hpp"
 
 #include "fuzz/target.hpp"
 

@@ -1,5 +1,5 @@
 // A tar file of images: its members listed and read.
-#include "data/tar_source.hpp"
+#include "data/databases/tar_source.hpp"
 #include "fuzz/target.hpp"
 
 using namespace crema;

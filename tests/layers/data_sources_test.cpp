@@ -9,8 +9,8 @@
 #include <numeric>
 #include <set>
 
-#include "data/record_labels.hpp"
-#include "data/text_list.hpp"
+#include "data/records/record_labels.hpp"
+#include "data/records/text_list.hpp"
 #include "support/database.hpp"
 #include "support/needs.hpp"
 #include "support/source_run.hpp"

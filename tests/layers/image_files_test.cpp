@@ -8,7 +8,7 @@
 #include <set>
 
 #include "crema/net.hpp"
-#include "data/converters.hpp"
+#include "data/converters/converters.hpp"
 #include "support/annotated.hpp"
 #include "support/database.hpp"
 #include "support/jpeg_file.hpp"

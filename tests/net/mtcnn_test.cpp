@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "crema/net.hpp"
-#include "data/image_codec.hpp"
+#include "data/images/image_codec.hpp"
 #include "support/needs.hpp"
 #include "support/paths.hpp"
 

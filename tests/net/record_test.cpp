@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "core/data_source.hpp"
 #include "crema/registry.hpp"
-#include "data/data_source.hpp"
 #include "proto/layer.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"

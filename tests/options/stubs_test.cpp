@@ -1,13 +1,13 @@
 // A build without an optional library says how to get the library where something needs it.
 #include <gtest/gtest.h>
 
-#include "data/annotation_files.hpp"
-#include "data/class_list.hpp"
-#include "data/database_writer.hpp"
-#include "data/datum.hpp"
-#include "data/image_decoder.hpp"
-#include "data/leveldb_database.hpp"
-#include "data/tar_source.hpp"
+#include "data/boxes/annotation_files.hpp"
+#include "data/databases/database_writer.hpp"
+#include "data/databases/leveldb_database.hpp"
+#include "data/databases/tar_source.hpp"
+#include "data/images/image_decoder.hpp"
+#include "data/records/class_list.hpp"
+#include "data/records/datum.hpp"
 #include "model/hdf5_file.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"

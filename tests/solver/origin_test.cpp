@@ -6,8 +6,8 @@
 
 #include <filesystem>
 
+#include "core/data_source.hpp"
 #include "crema/registry.hpp"
-#include "data/data_source.hpp"
 #include "model/snapshot_file.hpp"
 #include "proto/net.pb.h"
 #include "solver/snapshot_run.hpp"

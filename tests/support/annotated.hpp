@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/annotation.hpp"
+#include "data/boxes/annotation.hpp"
 #include "proto/detection.pb.h"
 #include "support/database.hpp"
 

@@ -9,8 +9,8 @@
 #include <iterator>
 
 #include "crema/error.hpp"
-#include "data/database_writer.hpp"
-#include "data/image_codec.hpp"
+#include "data/databases/database_writer.hpp"
+#include "data/images/image_codec.hpp"
 
 namespace crema::test {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/record_source.hpp"
+#include "data/databases/open_database.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema::test {

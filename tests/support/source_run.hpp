@@ -1,7 +1,7 @@
 // A data layer outside a net.
 #pragma once
 
-#include "data/data_source.hpp"
+#include "core/data_source.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {

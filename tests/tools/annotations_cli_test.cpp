@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "data/class_list.hpp"
+#include "data/records/class_list.hpp"
 #include "support/database.hpp"
 #include "support/needs.hpp"
 #include "tools/cli.hpp"

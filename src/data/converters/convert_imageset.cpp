@@ -1,9 +1,9 @@
 #include <utility>
 
 #include "crema/error.hpp"
-#include "data/converters.hpp"
+#include "data/converters/converters.hpp"
 #include "data/converters/image_records.hpp"
-#include "data/image_list.hpp"
+#include "data/records/image_list.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {

@@ -3,9 +3,9 @@
 #include <span>
 
 #include "crema/error.hpp"
-#include "data/converters.hpp"
-#include "data/database_writer.hpp"
-#include "data/gzip_file.hpp"
+#include "data/converters/converters.hpp"
+#include "data/converters/gzip_file.hpp"
+#include "data/databases/database_writer.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {

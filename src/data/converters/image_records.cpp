@@ -10,10 +10,10 @@
 
 #include "core/parallel.hpp"
 #include "crema/error.hpp"
-#include "data/database_writer.hpp"
-#include "data/image_codec.hpp"
-#include "data/image_name.hpp"
-#include "data/image_planes.hpp"
+#include "data/databases/database_writer.hpp"
+#include "data/images/image_codec.hpp"
+#include "data/images/image_name.hpp"
+#include "data/images/image_planes.hpp"
 #include "model/file_kind.hpp"
 #include "proto/datum.pb.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "crema/random.hpp"
-#include "data/converters.hpp"
-#include "data/image_decoder.hpp"
+#include "data/converters/converters.hpp"
+#include "data/images/image_decoder.hpp"
 
 namespace crema {
 

@@ -5,7 +5,7 @@
 
 #include "core/split_list.hpp"
 #include "crema/error.hpp"
-#include "data/image_name.hpp"
+#include "data/images/image_name.hpp"
 
 namespace crema {
 namespace {
