@@ -1,5 +1,5 @@
 // crema draw: a picture of a net.
-#include "net/draw.hpp"
+#include "analysis/draw.hpp"
 
 #include <fcntl.h>
 #include <glog/logging.h>

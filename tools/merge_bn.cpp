@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "analysis/merge_batch_norm.hpp"
 #include "core/utf8.hpp"
 #include "model/origin.hpp"
 #include "model/snapshot_file.hpp"
@@ -10,7 +11,6 @@
 #include "model/upgrade/written_defaults.hpp"
 #include "model/weights_origin.hpp"
 #include "model/whole_file.hpp"
-#include "net/merge_batch_norm.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/output_file.hpp"

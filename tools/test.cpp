@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "analysis/confusion.hpp"
 #include "core/carried_state.hpp"
 #include "core/json.hpp"
 #include "core/split_list.hpp"
@@ -13,7 +14,6 @@
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
 #include "model/weights_origin.hpp"
-#include "net/confusion.hpp"
 #include "proto/net.pb.h"
 #include "solver/named_sizes.hpp"
 #include "tools/command.hpp"

@@ -1,5 +1,6 @@
 # tests/<area>/*.cpp -> test_<area>, one CTest case a GoogleTest case (or CREMA_TEST_SHARDS of them), labelled "unit", or
-# with its area where tests start programs.
+# with its area where tests start programs. tests/backend and tests/layer_support are parts of test_core, tests/analysis of
+# test_net: each program takes long to link.
 # tests/support/ helps all of them, tests/golden/ is the golden runner, tests/bench/ prints numbers and
 # is never run as a test; fuzz.cmake builds tests/fuzz/.
 
@@ -88,10 +89,17 @@ endfunction()
 
 # What scripts/test --unit builds and runs: all areas but those whose tests start programs.
 set(crema_unit_areas layers core net solver data features model steady)
+# The other folders of a program.
+set(crema_folders_in_core backend layer_support)
+set(crema_folders_in_net analysis)
 add_custom_target(unit_tests)
 
 foreach(area IN ITEMS ${crema_unit_areas} tools options)
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${area}/*.cpp")
+  set(patterns "")
+  foreach(folder IN ITEMS ${area} ${crema_folders_in_${area}})
+    list(APPEND patterns "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp")
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   if(NOT sources)
     continue()
   endif()
