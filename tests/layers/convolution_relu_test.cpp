@@ -50,9 +50,8 @@ TEST_P(ConvolutionReLU, LeavesTheCallersDiffAlone) {
   const std::vector<double> once = gradients("reference", groups, 1, false);
   std::vector<double> twice = once;
   for (double& value : twice) value *= 2;
-  expect_close(gradients(GetParam(), groups, 1, true), once, {1e-3, 1e-3}, "gradients");
-  expect_close(gradients(GetParam(), groups, 2, true), twice, {2e-3, 1e-3},
-               "gradients of two passes");
+  expect_close(gradients(GetParam(), groups, 1, true), once, {}, "gradients");
+  expect_close(gradients(GetParam(), groups, 2, true), twice, {}, "gradients of two passes");
 }
 
 std::vector<std::string> engine_names() {
