@@ -181,8 +181,9 @@ int report(const std::exception& error, int status, const Command* command = nul
     std::cerr << "crema: memory ran out; " << advice_on_memory(command) << "\n";
     return status;
   }
-  const std::string said = printable_message(error.what());
-  std::cerr << "crema: " << said << advice_on_missing_data(said) << "\n";
+  const auto* const known = dynamic_cast<const Error*>(&error);
+  std::cerr << "crema: " << printable_message(error.what())
+            << (known != nullptr ? advice_on_missing_data(*known) : "") << "\n";
   return status;
 }
 
