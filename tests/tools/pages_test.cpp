@@ -28,7 +28,6 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using ::testing::Contains;
 using tools::Page;
-using tools::PageRow;
 
 std::string letters(const std::string& name) {
   std::string text;
@@ -401,6 +400,18 @@ TEST(PageText, LeavesOutTheMarksOfTheFormat) {
   EXPECT_EQ(page.for_terminal(),
             "T\n\nSee this and a|b. Bold words.\n\n  a      b\n  x | y  two\n\n    code\n");
   EXPECT_THAT(page.tables(), ::testing::SizeIs(1));
+}
+
+TEST(Markdown, TablesOfAPage) {
+  using ::testing::ElementsAre;
+  const std::vector<tools::Table> tables = tools::tables_of(
+      "# T\n| a | b |\r\n| --- |:--|\r\n| `x | y` | |\n|\n| open | end\n\n```\n| no | table "
+      "|\n```\n|---|\n\n| c |\n");
+  EXPECT_THAT(tables, ElementsAre(ElementsAre(ElementsAre("a", "b"), ElementsAre("`x | y`", ""),
+                                              ElementsAre("open", "end")),
+                                  ElementsAre(ElementsAre("c"))));
+  EXPECT_EQ(tools::row_of(tables[0][1]), "| `x | y` | |");
+  EXPECT_EQ(tools::without_marks("`a` is **not** [b](c)"), "a is not b");
 }
 
 }  // namespace
