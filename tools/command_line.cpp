@@ -172,10 +172,10 @@ CommandLine read_command_line(const std::vector<std::string>& words) {
   return line;
 }
 
-void refuse_arguments(const Command& command, const std::vector<std::string>& arguments,
+void refuse_arguments(std::string_view command, const std::vector<std::string>& arguments,
                       const std::string& instead) {
   if (arguments.empty()) return;
-  throw Error(command.name, " takes no argument '", arguments[0], "'; ", instead);
+  throw Error(command, " takes no argument '", arguments[0], "'; ", instead);
 }
 
 void set_flags(const Command& command, const CommandLine& line) {

@@ -60,7 +60,7 @@ int convert_mnist(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kConvertMnist = {
+extern const Command kConvertMnist = {
     "convert-mnist",
     "makes databases from MNIST's files",
     "  crema convert-mnist FOLDER [OUTPUT_FOLDER] [--backend lmdb|leveldb] [--overwrite]\n"

@@ -254,7 +254,7 @@ void use_installed_models() {
   setenv(kModelPath, (path + folder.string()).c_str(), 1);
 }
 
-const Command kModels = {
+extern const Command kModels = {
     "models",
     "lists the models that come with Crema, or copies one",
     "  crema models\n"
