@@ -41,7 +41,7 @@ std::string record_of(Net& net, size_t i, size_t t, const Shape& shape, int64_t 
 
 /// Throws where a top of step `i` has a value that is not finite.
 void check_tops(Net& net, size_t i, const std::string& what) {
-  const std::vector<Blob*> tops = net.step_tops(i);
+  const Blobs tops = net.step_tops(i);
   for (size_t t = 0; t < tops.size(); ++t) {
     const Tensor& data = tops[t]->data;
     const int64_t at = first_not_finite(data);
