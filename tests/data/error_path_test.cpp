@@ -73,7 +73,7 @@ TEST(ErrorPath, StaysWhenTheErrorIsToldAnew) {
 }
 
 TEST(ErrorPath, IsEmptyForOtherErrors) {
-  const test::TempFolder folder;
+  const TempFolder folder;
   const std::string path = folder.write("net.prototxt", "layers_ { }");
   NetParameter net;
   std::string message;
