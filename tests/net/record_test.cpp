@@ -153,7 +153,7 @@ TEST(LossNotFinite, IsToldOnceByTheOneWhoStops) {
 layer { name: "nan" type: "TestRecords" top: "x" }
 layer { name: "z" type: "Input" top: "z" input_param { shape { dim: 4 dim: 3 } } }
 layer { name: "root" type: "Power" bottom: "z" top: "y" power_param { power: 0.5 } }
-layer { name: "far" type: "EuclideanLoss" bottom: "y" bottom: "x" top: "distance" })");
+layer { name: "far" type: "EuclideanLoss" bottom: "x" bottom: "y" top: "distance" })");
   {
     const LooksAtLosses looks(told.net);
     const double loss = told.net.forward();
@@ -172,13 +172,14 @@ TEST(LossNotFinite, NamesTheRecordBehindOtherLayersToo) {
   error_of(kImages);  // registers the type
   Told told(R"(
 layer { name: "images" type: "TestRecords" top: "x" }
-layer { name: "bias" type: "Input" top: "b" input_param { shape { dim: 4 dim: 3 } } }
-layer { name: "log" type: "Log" bottom: "x" top: "y" }
+layer { name: "b" type: "Input" top: "b" input_param { shape { dim: 4 dim: 3 } } }
+layer { name: "large" type: "Power" bottom: "x" top: "h" power_param { shift: 1e30 } }
+layer { name: "more" type: "Power" bottom: "h" top: "y" power_param { scale: 1e30 } }
 layer { name: "far" type: "EuclideanLoss" bottom: "y" bottom: "b" top: "distance" })");
   const LooksAtLosses looks(told.net);
   const double loss = told.net.forward();
   expect_error([&] { throw_not_finite(told.net, 0, loss); },
-               {"'y' of layer 'log', which is -inf at (0, 0)", "(record 'images@0')"});
+               {"'y' of layer 'more', which is inf at (0, 0)", "(record 'images@0')"});
 }
 
 TEST(LossNotFinite, IsToldOfEveryLoss) {
