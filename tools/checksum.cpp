@@ -40,7 +40,7 @@ int checksum(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kChecksum = {
+extern const Command kChecksum = {
     "checksum",
     "checks that weights and states are as they were written",
     "  crema checksum FILE...\n"

@@ -217,7 +217,7 @@ int classify(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kClassify = {
+extern const Command kClassify = {
     "classify",
     "names the classes that a net sees in images",
     "  crema classify --model deploy.prototxt --weights net.caffemodel --mean mean.binaryproto \\\n"
@@ -242,6 +242,8 @@ const Command kClassify = {
      "mean",  "channel_mean", "scale",    "channel_swap",  "resize", "interp",  "crop",
      "batch", "scores",       "skip_bad", "json",          "gpu",    "threads", "engine",
      "tune",  "tuning_file",  "plugin",   "fuse",          "level",  "stage"},
-    classify};
+    classify,
+    1,
+    NetUse::runs};
 
 }  // namespace crema::tools

@@ -1,13 +1,18 @@
-// A command of the `crema` program. Each command is a file that defines one `Command` and a line in
-// main.cpp's table; published names stand in scripts/cmake/tools.cmake.
+// A command of the `crema` program. Each command is a file that defines one `Command`, and a line
+// in commands.txt.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "crema/error.hpp"
 
 namespace crema::tools {
+
+/// What a command does with nets, which takes memory.
+enum class NetUse : uint8_t { none, builds, runs };
 
 struct Command {
   std::string name;                // "train"
@@ -17,13 +22,15 @@ struct Command {
   /// Positional arguments that follow the command. Returns the exit status.
   int (*run)(const std::vector<std::string>& arguments);
   int error_status = 1;  // exit status where it throws
+  NetUse nets = NetUse::none;
 };
 
-extern const Command kTrain, kTest, kTime, kSummary, kLayers, kModels, kConvertMnist,
-    kConvertImageset, kConvertAnnotations, kDeviceQuery, kChecksum;
-extern const Command kClassify, kDetect, kDraw, kMergeBn, kDiff, kInspect;
-extern const Command kConvertCifar, kComputeImageMean, kExtractFeatures, kVerifyDb, kDb;
-extern const Command kUpgradeNetProtoText, kUpgradeNetProtoBinary, kUpgradeSolverProtoText;
+struct ListedCommand {
+  const Command* command;
+  std::vector<std::string_view> published;  // the programs that it takes the place of
+};
+/// All commands in the order of `crema help`. The build makes the list of tools/commands.txt.
+const std::vector<ListedCommand>& commands();
 
 /// Lets CREMA_MODEL_PATH name the models that are installed beside this program, if there are any
 /// and it is not set.
@@ -31,7 +38,7 @@ void use_installed_models();
 
 /// For commands that take flags alone: Error that names the first argument. `instead` says what to
 /// give, as "give the net with --model=FILE".
-void refuse_arguments(const Command& command, const std::vector<std::string>& arguments,
+void refuse_arguments(std::string_view command, const std::vector<std::string>& arguments,
                       const std::string& instead);
 
 }  // namespace crema::tools

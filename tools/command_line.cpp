@@ -89,7 +89,7 @@ void set_flag(const CommandLine::Flag& flag) {
 /// One flag a line; empty lines and those that begin with # are skipped.
 CommandLine read_flag_file(const std::string& path) {
   std::ifstream file(path);
-  if (!file.is_open()) throw Error("cannot read --flagfile=", path, path_advice(path));
+  if (!file.is_open()) throw Error("cannot read --flagfile=", path, path_advice(path)).about(path);
   std::vector<std::string> words;
   for (std::string line; std::getline(file, line);) {
     const size_t begin = line.find_first_not_of(" \t\r");
@@ -172,10 +172,10 @@ CommandLine read_command_line(const std::vector<std::string>& words) {
   return line;
 }
 
-void refuse_arguments(const Command& command, const std::vector<std::string>& arguments,
+void refuse_arguments(std::string_view command, const std::vector<std::string>& arguments,
                       const std::string& instead) {
   if (arguments.empty()) return;
-  throw Error(command.name, " takes no argument '", arguments[0], "'; ", instead);
+  throw Error(command, " takes no argument '", arguments[0], "'; ", instead);
 }
 
 void set_flags(const Command& command, const CommandLine& line) {

@@ -48,7 +48,7 @@ int compute_image_mean(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kComputeImageMean = {
+extern const Command kComputeImageMean = {
     "compute-image-mean",
     "computes the mean image of a database",
     "  crema compute-image-mean [FLAGS] INPUT_DB [OUTPUT_FILE]\n"

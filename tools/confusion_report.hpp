@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "net/confusion.hpp"
+#include "analysis/confusion.hpp"
 
 namespace crema::tools {
 

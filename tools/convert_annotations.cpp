@@ -75,7 +75,7 @@ int convert_annotations(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kConvertAnnotations = {
+extern const Command kConvertAnnotations = {
     "convert-annotations",
     "makes a database of images with boxes, for AnnotatedData",
     "  crema convert-annotations [FLAGS] ROOT_FOLDER/ LIST_FILE OUTPUT\n"

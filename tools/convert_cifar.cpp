@@ -40,7 +40,7 @@ int convert_cifar(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kConvertCifar = {
+extern const Command kConvertCifar = {
     "convert-cifar",
     "makes databases from CIFAR-10's or CIFAR-100's files",
     "  crema convert-cifar INPUT_FOLDER [OUTPUT_FOLDER [DB_TYPE]]\n"

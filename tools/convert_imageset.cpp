@@ -13,7 +13,7 @@ int convert_imageset(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kConvertImageset = {
+extern const Command kConvertImageset = {
     "convert-imageset",
     "makes a database from a list of images",
     "  crema convert-imageset [FLAGS] ROOT_FOLDER/ LIST_FILE OUTPUT\n"

@@ -42,7 +42,8 @@ int convert_mnist(const std::vector<std::string>& arguments) {
     if (fs::is_directory(named, why)) continue;
     const bool says_more = why && why != std::errc::no_such_file_or_directory;
     throw Error("there is no folder '", named.string(), "'", says_more ? ": " + why.message() : "",
-                path_advice(named.string()));
+                path_advice(named.string()))
+        .about(named.string());
   }
   const bool leveldb = database_kind(FLAGS_backend) == DatabaseKind::leveldb;
   const std::string ending = leveldb ? "leveldb" : "lmdb";
@@ -59,7 +60,7 @@ int convert_mnist(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kConvertMnist = {
+extern const Command kConvertMnist = {
     "convert-mnist",
     "makes databases from MNIST's files",
     "  crema convert-mnist FOLDER [OUTPUT_FOLDER] [--backend lmdb|leveldb] [--overwrite]\n"

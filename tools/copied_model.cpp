@@ -6,6 +6,8 @@
 #include <sstream>
 #include <vector>
 
+#include "tools/markdown.hpp"
+
 namespace crema::tools {
 namespace {
 
@@ -124,20 +126,13 @@ std::string fitting_prose(std::string text) {
   return fitting;
 }
 
-/// The rows of a table: of a cell what fits; a row whose first cell needs the repository goes.
+/// The row of a table: of a cell what fits; "" where the first cell needs the repository.
 std::string fitting_row(const std::string& row) {
-  const size_t second = row.find('|', 1);
-  if (needs_repository(row.substr(0, second))) return {};
-  if (second == std::string::npos || !needs_repository(row)) return row;
-  std::string fitting = "|";
-  std::istringstream cells(row.substr(1));
-  for (std::string cell; std::getline(cells, cell, '|');) {
-    const size_t begin = std::min(cell.find_first_not_of(' '), cell.size());
-    const std::string words =
-        fitting_prose(cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
-    fitting += (words.empty() ? "" : " ") + words + " |";
-  }
-  return fitting;
+  TableRow cells = cells_of(row);
+  if (cells.empty() || !needs_repository(row)) return row;
+  if (needs_repository(cells[0])) return {};
+  for (std::string& cell : cells) cell = fitting_prose(cell);
+  return row_of(cells);
 }
 
 class Page {
@@ -171,7 +166,7 @@ class Page {
     } else if (line.empty() || line.starts_with('#')) {
       end_paragraph();
       put(line);
-    } else if (line.starts_with('|')) {
+    } else if (is_row(line)) {
       end_paragraph();
       const std::string row = fitting_row(line);
       if (!row.empty()) put(with_paths_in_prose(row, moved_));

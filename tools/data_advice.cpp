@@ -1,21 +1,16 @@
 #include "tools/data_advice.hpp"
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
-
-#include "crema/error.hpp"
 
 namespace crema::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of the model that comes with Crema and whose file the message begins with, or "".
-fs::path model_of(std::string_view message) {
-  constexpr size_t kLongestPath = 4096;  // no system opens a file of a longer one
-  const size_t end = message.find_first_of(":' ");
-  if (end > kLongestPath) return {};
-  const fs::path file(message.substr(0, end));
+/// The folder of the model that comes with Crema and that the file belongs to, or "".
+fs::path model_of(const fs::path& file) {
   // The last folder "models" of the path: the repository may lie in another.
   fs::path model, folder = file.parent_path();
   for (; folder.has_relative_path() && model.empty(); folder = folder.parent_path()) {
@@ -31,22 +26,15 @@ struct DataFile {
   fs::path path;  // data/NAME/...
 };
 
-/// The files of data sets that the message names in quotes and that are not there.
-std::vector<DataFile> missing_data(std::string_view message) {
-  static constexpr std::string_view kData = "data/";
-  std::vector<DataFile> files;
-  for (size_t at = 0; (at = message.find('\'', at)) != std::string_view::npos;) {
-    const std::string_view rest = message.substr(++at);
-    if (!rest.starts_with(kData)) continue;
-    const std::string_view path = rest.substr(0, rest.find('\''));
-    const size_t end = path.find('/', kData.size());
-    if (path.size() == rest.size() || end == std::string_view::npos || end == kData.size())
-      continue;
-    at += path.size() + 1;
-    std::error_code none;
-    if (!fs::exists(path, none)) files.push_back({path.substr(0, end), path});
-  }
-  return files;
+/// The path, if it is of a file of a data set and leads to nothing.
+std::optional<DataFile> missing_data(const std::string& path) {
+  constexpr std::string_view kData = "data/";
+  if (!path.starts_with(kData)) return std::nullopt;
+  const size_t end = path.find('/', kData.size());
+  std::error_code none;
+  if (end == std::string::npos || end == kData.size() || fs::exists(path, none))
+    return std::nullopt;
+  return DataFile{path.substr(0, end), path};
 }
 
 bool has_plain_or_gzip(const fs::path& folder, const std::string& file) {
@@ -102,25 +90,21 @@ bool is_model_file(const fs::path& file) {
 
 }  // namespace
 
-std::string advice_on_missing_data(const std::string& message) {
-  const std::vector<DataFile> files = missing_data(message);
-  if (files.empty()) return {};
-  std::error_code none;
-  const fs::path model = model_of(message);
+std::string advice_on_missing_data(const Error& error) {
+  const std::optional<DataFile> file = missing_data(error.path());
+  if (!file || is_model_file(file->path)) return {};
+  const fs::path model = model_of(error.position().file);
   const std::string page = (model / "README.md").string();
-  for (const DataFile& file : files) {
-    if (is_model_file(file.path)) continue;
-    const std::string all = model.empty() ? "" : text(" (", page, " has all commands)");
-    if (const std::string command = converter_for(file.path); !command.empty())
-      return text("; ", command, " makes it", all);
-    if (const std::string scripts = scripts_for(file); !scripts.empty())
-      return text("; ", scripts, " brings the data set", all);
-    if (model.empty()) continue;
-    if (fs::exists(file.set, none)) return text("; ", page, " has the commands that make it");
-    return text("; run crema in the root of Crema's repository, whose ", file.set.string(),
-                " brings the data set", all);
-  }
-  return {};
+  const std::string all = model.empty() ? "" : text(" (", page, " has all commands)");
+  if (const std::string command = converter_for(file->path); !command.empty())
+    return text("; ", command, " makes it", all);
+  if (const std::string scripts = scripts_for(*file); !scripts.empty())
+    return text("; ", scripts, " brings the data set", all);
+  if (model.empty()) return {};
+  std::error_code none;
+  if (fs::exists(file->set, none)) return text("; ", page, " has the commands that make it");
+  return text("; run crema in the root of Crema's repository, whose ", file->set.string(),
+              " brings the data set", all);
 }
 
 }  // namespace crema::tools

@@ -189,7 +189,7 @@ int db(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kDb = {
+extern const Command kDb = {
     "db",
     "lists, shows and exports the records of a database or other source of images",
     "  crema db list DB [RECORDS]              number, key, label, shape and kind, a line each\n"

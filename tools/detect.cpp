@@ -176,7 +176,7 @@ int detect(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kDetect = {
+extern const Command kDetect = {
     "detect",
     "shows the boxes that a detector finds in images",
     "  crema detect --model deploy.prototxt --weights ssd.caffemodel --mean 104,117,123 \\\n"
@@ -233,6 +233,8 @@ const Command kDetect = {
      "fuse",
      "level",
      "stage"},
-    detect};
+    detect,
+    1,
+    NetUse::runs};
 
 }  // namespace crema::tools

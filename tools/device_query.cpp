@@ -24,7 +24,7 @@ std::string processor_name() {
 }
 
 int device_query(const std::vector<std::string>& arguments) {
-  refuse_arguments(kDeviceQuery, arguments, "name a device with --gpu=INDEX");
+  refuse_arguments("device-query", arguments, "name a device with --gpu=INDEX");
   const auto wanted = gpu_index();
   const Context context;
   std::printf("CPU: %s, %d threads, %s, BLAS %s\n", processor_name().c_str(), context.threads(),
@@ -52,12 +52,12 @@ int device_query(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kDeviceQuery = {"device-query",
-                              "lists the CPU and the GPUs",
-                              "  crema device-query [--gpu=INDEX]\n"
-                              "\n"
-                              "The CPU, and all CUDA devices or the one named.",
-                              {"gpu"},
-                              device_query};
+extern const Command kDeviceQuery = {"device-query",
+                                     "lists the CPU and the GPUs",
+                                     "  crema device-query [--gpu=INDEX]\n"
+                                     "\n"
+                                     "The CPU, and all CUDA devices or the one named.",
+                                     {"gpu"},
+                                     device_query};
 
 }  // namespace crema::tools

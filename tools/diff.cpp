@@ -199,7 +199,7 @@ int diff(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kDiff = {
+extern const Command kDiff = {
     "diff",
     "compares two weights files, or two solver states",
     "  crema diff A.caffemodel B.caffemodel\n"

@@ -1,5 +1,5 @@
 // crema draw: a picture of a net.
-#include "net/draw.hpp"
+#include "analysis/draw.hpp"
 
 #include <fcntl.h>
 #include <glog/logging.h>
@@ -130,7 +130,7 @@ int draw(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kDraw = {
+extern const Command kDraw = {
     "draw",
     "draws a net",
     "  crema draw train_val.prototxt net.svg\n"
@@ -142,6 +142,8 @@ const Command kDraw = {
     "fusion are those of phase TEST. Pictures (.svg, .png, .pdf) need the program dot of\n"
     "Graphviz. Without an output, DOT is printed.",
     {"rankdir", "phase", "level", "stage", "plugin", "fuse", "tune", "tuning_file", "threads"},
-    draw};
+    draw,
+    1,
+    NetUse::builds};
 
 }  // namespace crema::tools

@@ -127,7 +127,7 @@ int extract_features(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kExtractFeatures = {
+extern const Command kExtractFeatures = {
     "extract-features",
     "writes values of blobs for all records of a net's data",
     "  crema extract-features [FLAGS] WEIGHTS NET BLOB[,BLOB...] OUTPUT[,OUTPUT...]\n"
@@ -149,6 +149,8 @@ const Command kExtractFeatures = {
     "file of a list that they name.",
     {"format", "keys", "overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed",
      "plugin", "fuse", "phase", "level", "stage"},
-    extract_features};
+    extract_features,
+    1,
+    NetUse::runs};
 
 }  // namespace crema::tools

@@ -266,7 +266,7 @@ int inspect(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kInspect = {
+extern const Command kInspect = {
     "inspect",
     "shows what a weights file, solver state, mean image or database holds",
     "  crema inspect net.caffemodel\n"

@@ -73,16 +73,17 @@ int layers(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kLayers = {"layers",
-                         "lists the layer types, or explains one",
-                         "  crema layers\n"
-                         "  crema layers TYPE [TYPE...]\n"
-                         "  crema layers --like NAME\n"
-                         "\n"
-                         "A line for each layer type; or the page of a type: formula, shapes, a\n"
-                         "sample, all parameters with defaults, engines; or the types whose names\n"
-                         "hold NAME or are part of it, else the nearest.",
-                         {"like", "plugin"},
-                         layers};
+extern const Command kLayers = {
+    "layers",
+    "lists the layer types, or explains one",
+    "  crema layers\n"
+    "  crema layers TYPE [TYPE...]\n"
+    "  crema layers --like NAME\n"
+    "\n"
+    "A line for each layer type; or the page of a type: formula, shapes, a\n"
+    "sample, all parameters with defaults, engines; or the types whose names\n"
+    "hold NAME or are part of it, else the nearest.",
+    {"like", "plugin"},
+    layers};
 
 }  // namespace crema::tools

@@ -11,12 +11,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <initializer_list>
 #include <iostream>
 #include <new>
 
 #include "core/path_advice.hpp"
-#include "core/split_list.hpp"
 #include "core/utf8.hpp"
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
@@ -28,35 +26,6 @@
 
 namespace crema::tools {
 namespace {
-
-const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kTrain,
-                                                  &kTest,
-                                                  &kClassify,
-                                                  &kDetect,
-                                                  &kTime,
-                                                  &kSummary,
-                                                  &kDraw,
-                                                  &kInspect,
-                                                  &kDiff,
-                                                  &kMergeBn,
-                                                  &kChecksum,
-                                                  &kLayers,
-                                                  &kModels,
-                                                  &kConvertMnist,
-                                                  &kConvertCifar,
-                                                  &kConvertImageset,
-                                                  &kConvertAnnotations,
-                                                  &kComputeImageMean,
-                                                  &kExtractFeatures,
-                                                  &kVerifyDb,
-                                                  &kDb,
-                                                  &kDeviceQuery,
-                                                  &kUpgradeNetProtoText,
-                                                  &kUpgradeNetProtoBinary,
-                                                  &kUpgradeSolverProtoText};
-  return all;
-}
 
 /// Published programs separate words by _, ours by -.
 std::string with_dashes(std::string name) {
@@ -70,17 +39,16 @@ std::string command_name(std::string name) {
   if (const std::string_view bin = ".bin"; name.ends_with(bin)) {
     name.resize(name.size() - bin.size());
   }
-  for (const std::string& entry : split_list(CREMA_PUBLISHED_NAMES)) {  // "published=command"
-    const size_t sign = entry.find('=');
-    if (name == std::string_view(entry).substr(0, sign)) return entry.substr(sign + 1);
+  for (const ListedCommand& listed : commands()) {
+    if (std::ranges::count(listed.published, name) > 0) return listed.command->name;
   }
   return with_dashes(name);
 }
 
 const Command* find_command(const std::string& name) {
   const std::string wanted = command_name(name);
-  for (const Command* command : commands()) {
-    if (command->name == wanted) return command;
+  for (const ListedCommand& listed : commands()) {
+    if (listed.command->name == wanted) return listed.command;
   }
   return nullptr;
 }
@@ -88,7 +56,7 @@ const Command* find_command(const std::string& name) {
 const Command& need_command(const std::string& name) {
   if (const Command* command = find_command(name)) return *command;
   std::vector<std::string> names = {"help"};
-  for (const Command* command : commands()) names.push_back(command->name);
+  for (const ListedCommand& listed : commands()) names.push_back(listed.command->name);
   const std::string hint = nearest_name(with_dashes(name), names);
   throw Error("there is no command '", name, "'",
               hint.empty() ? ";" : "; did you mean '" + hint + "'?", " `crema help` lists them");
@@ -96,7 +64,7 @@ const Command& need_command(const std::string& name) {
 
 void print_help() {
   std::cout << "usage: crema COMMAND [FLAGS] [ARGUMENTS]\n\ncommands:\n";
-  for (const Command* command : commands()) {
+  for (const auto& [command, published] : commands()) {
     std::printf("  %-26s %s\n", command->name.c_str(), command->summary.c_str());
   }
   std::cout << "  help [COMMAND]             this list, or all about a command\n";
@@ -153,20 +121,13 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
   return status;
 }
 
-bool is_one_of(const Command* command, std::initializer_list<const Command*> these) {
-  return std::find(these.begin(), these.end(), command) != these.end();
-}
-
-bool runs_nets(const Command* command) {
-  return is_one_of(command, {&kTrain, &kTest, &kTime, &kClassify, &kDetect, &kExtractFeatures});
-}
-
 /// What to do where the command, or none (null), has no memory left.
 std::string advice_on_memory(const Command* command) {
+  const NetUse nets = command != nullptr ? command->nets : NetUse::none;
   std::string advice;
-  if (runs_nets(command)) {
+  if (nets == NetUse::runs) {
     advice = "use a smaller batch_size or smaller inputs (`crema summary` prints what a net needs)";
-  } else if (is_one_of(command, {&kSummary, &kDraw, &kMergeBn})) {
+  } else if (nets == NetUse::builds) {
     advice = "use a smaller batch_size or smaller inputs";
   } else {
     advice = "end other programs";
@@ -181,8 +142,9 @@ int report(const std::exception& error, int status, const Command* command = nul
     std::cerr << "crema: memory ran out; " << advice_on_memory(command) << "\n";
     return status;
   }
-  const std::string said = printable_message(error.what());
-  std::cerr << "crema: " << said << advice_on_missing_data(said) << "\n";
+  const auto* const known = dynamic_cast<const Error*>(&error);
+  std::cerr << "crema: " << printable_message(error.what())
+            << (known != nullptr ? advice_on_missing_data(*known) : "") << "\n";
   return status;
 }
 
@@ -239,7 +201,7 @@ int run(int argc, char** argv) {
   const Command& command = need_command(arguments[0]);
   set_called_by_published_name(arguments[0] != command.name);
   arguments.erase(arguments.begin());
-  if (runs_nets(&command)) limit_spinning(argv);
+  if (command.nets == NetUse::runs) limit_spinning(argv);
   if (called_as_caffe()) pass_over_unread(command, line);
   try {
     return run(command, arguments, line, argv[0]);

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "analysis/merge_batch_norm.hpp"
 #include "core/utf8.hpp"
 #include "model/origin.hpp"
 #include "model/snapshot_file.hpp"
@@ -10,7 +11,6 @@
 #include "model/upgrade/written_defaults.hpp"
 #include "model/weights_origin.hpp"
 #include "model/whole_file.hpp"
-#include "net/merge_batch_norm.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/output_file.hpp"
@@ -70,7 +70,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kMergeBn = {
+extern const Command kMergeBn = {
     "merge-bn",
     "folds BatchNorm, Scale and Bias into the weights beside them",
     "  crema merge-bn NET WEIGHTS OUT_NET OUT_WEIGHTS\n"
@@ -83,6 +83,8 @@ const Command kMergeBn = {
     "in each format, and written as HDF5 where their name ends in .h5.",
     {"overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
      "level", "stage"},
-    merge_bn};
+    merge_bn,
+    1,
+    NetUse::builds};
 
 }  // namespace crema::tools

@@ -16,6 +16,7 @@
 #include "tools/command.hpp"
 #include "tools/copied_model.hpp"
 #include "tools/flags.hpp"
+#include "tools/markdown.hpp"
 
 DEFINE_string(copy, "", "copy the model's files to this folder");
 
@@ -44,46 +45,21 @@ fs::path installed_folder() {
   return (program.parent_path() / CREMA_MODELS_FROM_PROGRAM).lexically_normal();
 }
 
-using Row = std::vector<std::string>;
-
-std::string stripped(std::string_view cell) {
-  const auto is_edge = [](char c) { return c == ' ' || c == '`' || c == '\r'; };
-  while (!cell.empty() && is_edge(cell.front())) cell.remove_prefix(1);
-  while (!cell.empty() && is_edge(cell.back())) cell.remove_suffix(1);
-  return std::string(cell);
-}
-
-bool is_rule(const Row& row) {
-  return std::ranges::all_of(row, [](const std::string& cell) {
-    return cell.find_first_not_of("-:") == std::string::npos;
-  });
-}
-
-/// The rows of the page's first table: its header, and a row for each model, whose first cell is
-/// the name of its folder. Empty where the header does not begin with "model".
-std::vector<Row> table_of(const fs::path& folder) {
-  std::istringstream lines(read(folder / kPage));
-  std::vector<Row> rows;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with('|')) {
-      if (!rows.empty()) break;
-      continue;
-    }
-    Row row;
-    std::istringstream cells(line.substr(1));
-    for (std::string cell; std::getline(cells, cell, '|');) {
-      if (!stripped(cell).empty() || !cells.eof()) row.push_back(stripped(cell));
-    }
-    if (row.empty() || is_rule(row)) continue;
-    rows.push_back(row);
-    if (rows[0][0] != "model") return {};
+/// The page's first table: its header, and a row for each model, whose first cell is the name of
+/// its folder. Empty where the header does not begin with "model".
+Table table_of(const fs::path& folder) {
+  const std::vector<Table> tables = tables_of(read(folder / kPage));
+  if (tables.empty()) return {};
+  Table table = tables[0];
+  for (TableRow& row : table) {
+    for (std::string& cell : row) cell = without_marks(cell);
   }
-  return rows;
+  return table[0][0] == "model" ? table : Table{};
 }
 
 /// The cells of a row of one table in the order of the columns of another.
-Row in_columns(const Row& row, const Row& columns, const Row& wanted) {
-  Row cells;
+TableRow in_columns(const TableRow& row, const TableRow& columns, const TableRow& wanted) {
+  TableRow cells;
   for (const std::string& column : wanted) {
     const auto i = static_cast<size_t>(std::ranges::find(columns, column) - columns.begin());
     cells.push_back(i < row.size() ? row[i] : "");
@@ -93,14 +69,14 @@ Row in_columns(const Row& row, const Row& columns, const Row& wanted) {
 
 /// The tables of all folders of models, as one that has the columns of each.
 struct Models {
-  std::vector<Row> rows;                    // as table_of()
+  Table rows;                               // as table_of()
   std::map<std::string, fs::path> folders;  // of each model
   std::string sought;                       // "'a', 'b'": the folders that were looked at
 };
 
 /// The models of a folder without such a table: its folders that hold a prototxt.
-std::vector<Row> rows_of(const fs::path& folder) {
-  std::vector<Row> rows;
+Table rows_of(const fs::path& folder) {
+  Table rows;
   std::error_code none;
   for (fs::directory_iterator model(folder, none), end; !none && model != end;
        model.increment(none)) {
@@ -125,16 +101,16 @@ Models find_models() {
   for (const fs::path& folder : candidates) {
     models.sought += text(models.sought.empty() ? "'" : ", '", folder.string(), "'");
     std::error_code none;
-    std::vector<Row> table;
+    Table table;
     if (fs::is_regular_file(folder / kPage, none)) table = table_of(folder);
     if (table.empty() && folder != "models") table = rows_of(folder);
     if (table.empty()) continue;
     if (models.rows.empty()) models.rows.emplace_back();
-    Row& columns = models.rows[0];
+    TableRow& columns = models.rows[0];
     for (const std::string& column : table[0]) {
       if (std::ranges::find(columns, column) == columns.end()) columns.push_back(column);
     }
-    for (const Row& row : std::span(table).subspan(1)) {
+    for (const TableRow& row : std::span(table).subspan(1)) {
       if (models.folders.emplace(row[0], folder / row[0]).second)
         models.rows.push_back(in_columns(row, table[0], models.rows[0]));
     }
@@ -146,13 +122,13 @@ Models find_models() {
   return models;
 }
 
-void list(const std::vector<Row>& rows) {
+void list(const Table& rows) {
   std::vector<size_t> widths(rows[0].size());
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     for (size_t i = 0; i < std::min(row.size(), widths.size()); ++i)
       widths[i] = std::max(widths[i], row[i].size());
   }
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     std::string line;
     for (size_t i = 0; i < std::min(row.size(), widths.size()); ++i) {
       line += row[i];
@@ -278,7 +254,7 @@ void use_installed_models() {
   setenv(kModelPath, (path + folder.string()).c_str(), 1);
 }
 
-const Command kModels = {
+extern const Command kModels = {
     "models",
     "lists the models that come with Crema, or copies one",
     "  crema models\n"

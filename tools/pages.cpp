@@ -9,62 +9,6 @@ namespace {
 constexpr size_t kWidth = 100;       // of a terminal
 constexpr size_t kColumnLimit = 40;  // of all columns of a table but the last
 
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  std::istringstream in{std::string(text)};
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-bool is_row(const std::string& line) { return line.starts_with("|"); }
-bool is_rule(const std::string& line) {
-  return is_row(line) && line.find_first_not_of("|-: ") == std::string::npos;
-}
-
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(' ');
-  if (begin == std::string::npos) return {};
-  return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
-}
-
-/// `|` inside of `code` does not end a cell.
-PageRow cells_of(const std::string& line) {
-  PageRow cells;
-  std::string cell;
-  bool code = false;
-  for (const char c : line.substr(1)) {
-    if (c == '`') code = !code;
-    if (c == '|' && !code) {
-      cells.push_back(trimmed(cell));
-      cell.clear();
-    } else {
-      cell += c;
-    }
-  }
-  return cells;
-}
-
-/// Without the marks for code, bold text and links.
-std::string plain(const std::string& text) {
-  std::string result;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '`') continue;
-    if (text.compare(i, 2, "**") == 0) {
-      ++i;
-      continue;
-    }
-    const size_t link = text[i] == '[' ? text.find("](", i) : std::string::npos;
-    const size_t end = link == std::string::npos ? link : text.find(')', link);
-    if (end != std::string::npos && text.find(']', i) == link) {
-      result += text.substr(i + 1, link - i - 1);
-      i = end;
-      continue;
-    }
-    result += text[i];
-  }
-  return result;
-}
-
 /// Letters, not bytes.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -89,22 +33,22 @@ std::vector<std::string> wrapped(const std::string& text, size_t width) {
   return lines;
 }
 
-void print_table(const std::vector<PageRow>& rows, std::ostream& out) {
+void print_table(const Table& rows, std::ostream& out) {
   const size_t columns = rows[0].size();
   std::vector<size_t> widths(columns, 1);
-  for (const PageRow& row : rows) {
+  for (const TableRow& row : rows) {
     for (size_t k = 0; k + 1 < std::min(columns, row.size()); ++k) {
-      widths[k] = std::max(widths[k], std::min(width_of(plain(row[k])), kColumnLimit));
+      widths[k] = std::max(widths[k], std::min(width_of(without_marks(row[k])), kColumnLimit));
     }
   }
   size_t before = 2;
   for (size_t k = 0; k + 1 < columns; ++k) before += widths[k] + 2;
   widths.back() = before + 20 < kWidth ? kWidth - before : 20;
-  for (const PageRow& row : rows) {
+  for (const TableRow& row : rows) {
     std::vector<std::vector<std::string>> cells;
     size_t height = 1;
     for (size_t k = 0; k < columns; ++k) {
-      cells.push_back(wrapped(k < row.size() ? plain(row[k]) : "", widths[k]));
+      cells.push_back(wrapped(k < row.size() ? without_marks(row[k]) : "", widths[k]));
       height = std::max(height, cells.back().size());
     }
     for (size_t i = 0; i < height; ++i) {
@@ -138,7 +82,7 @@ Page page_of(std::string_view text) {
       break;
     }
   }
-  const std::string sentence = plain(paragraph);
+  const std::string sentence = without_marks(paragraph);
   const size_t end = std::min(sentence.find(". "), sentence.find(": "));
   page.summary = sentence.substr(0, end);
   if (page.summary.ends_with('.') || page.summary.ends_with(':')) page.summary.pop_back();
@@ -147,18 +91,7 @@ Page page_of(std::string_view text) {
 
 }  // namespace
 
-std::vector<std::vector<PageRow>> Page::tables() const {
-  std::vector<std::vector<PageRow>> tables;
-  bool code = false, inside = false;
-  for (const std::string& line : lines_of(text)) {
-    if (line.starts_with("```")) code = !code;
-    const bool row = !code && is_row(line);
-    if (row && !inside) tables.emplace_back();
-    inside = row;
-    if (row && !is_rule(line)) tables.back().push_back(cells_of(line));
-  }
-  return tables;
-}
+std::vector<Table> Page::tables() const { return tables_of(text); }
 
 std::string Page::for_terminal() const {
   std::ostringstream out;
@@ -173,7 +106,7 @@ std::string Page::for_terminal() const {
       out << (code ? "    " : "") << line << "\n";
       ++i;
     } else if (is_row(line)) {
-      std::vector<PageRow> rows;
+      Table rows;
       for (; i < lines.size() && is_row(lines[i]); ++i) {
         if (!is_rule(lines[i])) rows.push_back(cells_of(lines[i]));
       }
@@ -181,11 +114,12 @@ std::string Page::for_terminal() const {
     } else if (is_prose(line, code)) {
       std::string paragraph;
       for (; i < lines.size() && is_prose(lines[i], code); ++i) paragraph += lines[i] + " ";
-      for (const std::string& wrapped_line : wrapped(plain(paragraph), kWidth)) {
+      for (const std::string& wrapped_line : wrapped(without_marks(paragraph), kWidth)) {
         out << wrapped_line << "\n";
       }
     } else {
-      out << plain(line.substr(std::min(line.find_first_not_of("# "), line.size()))) << "\n";
+      out << without_marks(line.substr(std::min(line.find_first_not_of("# "), line.size())))
+          << "\n";
       ++i;
     }
   }

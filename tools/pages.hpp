@@ -5,21 +5,19 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/markdown.hpp"
+
 namespace crema::tools {
 
 /// The texts of all pages.
 const std::vector<std::string_view>& page_texts();
-
-/// A row of a table on a page: the cells, without the spaces around them.
-using PageRow = std::vector<std::string>;
 
 struct Page {
   std::string type;     // the title
   std::string summary;  // the first sentence
   std::string_view text;
 
-  /// All tables; the first row of each is its header.
-  std::vector<std::vector<PageRow>> tables() const;
+  std::vector<Table> tables() const;
   /// The page for a terminal: columns of tables are aligned, and marks of the format are left out.
   std::string for_terminal() const;
 };

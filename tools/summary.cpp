@@ -45,7 +45,7 @@ void print_conversion(const std::vector<NetValue>& values, const NetStep& step,
 }
 
 int summary(const std::vector<std::string>& arguments) {
-  refuse_arguments(kSummary, arguments, "give the net with --model=FILE");
+  refuse_arguments("summary", arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
   ContextOptions options = context_options();
   options.logger = {};  // what it would say of the net is printed below
@@ -98,7 +98,7 @@ int summary(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kSummary = {
+extern const Command kSummary = {
     "summary",
     "shows a net's layers, shapes, cost and plan",
     "  crema summary --model train_val.prototxt [--phase TEST]\n"
@@ -108,6 +108,8 @@ const Command kSummary = {
     "engine; then what was fused, totals, memory and notes.",
     {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
      "memory_budget", "phase", "level", "stage"},
-    summary};
+    summary,
+    1,
+    NetUse::builds};
 
 }  // namespace crema::tools

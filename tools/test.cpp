@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "analysis/confusion.hpp"
 #include "core/carried_state.hpp"
 #include "core/json.hpp"
 #include "core/split_list.hpp"
@@ -13,7 +14,6 @@
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
 #include "model/weights_origin.hpp"
-#include "net/confusion.hpp"
 #include "proto/net.pb.h"
 #include "solver/named_sizes.hpp"
 #include "tools/command.hpp"
@@ -221,7 +221,7 @@ void warn_of_unfinished(const Net& net) {
 }
 
 int test(const std::vector<std::string>& arguments) {
-  refuse_arguments(kTest, arguments, "give the net with --model=FILE");
+  refuse_arguments("test", arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
   const std::optional<int> iterations = asked_iterations();
   if (iterations && *iterations <= 0)
@@ -301,7 +301,7 @@ int test(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kTest = {
+extern const Command kTest = {
     "test",
     "scores trained weights on a net's test data",
     "  crema test --model train_val.prototxt --weights net.caffemodel\n"
@@ -328,6 +328,8 @@ const Command kTest = {
     {"model",       "weights",    "strict",    "iterations", "confusion", "scores", "labels",
      "json",        "ap_version", "per_class", "gpu",        "threads",   "engine", "tune",
      "tuning_file", "seed",       "plugin",    "fuse",       "phase",     "level",  "stage"},
-    test};
+    test,
+    1,
+    NetUse::runs};
 
 }  // namespace crema::tools

@@ -207,7 +207,7 @@ std::optional<SimdLimit> limit_simd() {
 }
 
 int time(const std::vector<std::string>& arguments) {
-  refuse_arguments(kTime, arguments, "give the net with --model=FILE");
+  refuse_arguments("time", arguments, "give the net with --model=FILE");
   const std::optional<SimdLimit> simd = limit_simd();
   double peak = 0;
   if (FLAGS_peak) {
@@ -256,7 +256,7 @@ int time(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kTime = {
+extern const Command kTime = {
     "time",
     "times each layer of a net",
     "  crema time --model train_val.prototxt [--iterations 50] [--phase TEST] [--peak] [--json]\n"
@@ -270,6 +270,8 @@ const Command kTime = {
     {"model",        "weights", "strict",        "iterations", "json",  "peak",        "simd",
      "forward_only", "gpu",     "threads",       "engine",     "tune",  "tuning_file", "seed",
      "plugin",       "fuse",    "memory_budget", "phase",      "level", "stage"},
-    time};
+    time,
+    1,
+    NetUse::runs};
 
 }  // namespace crema::tools

@@ -187,7 +187,7 @@ void continue_run(Solver& solver, const SolverParameter& param) {
 }
 
 int train(const std::vector<std::string>& arguments) {
-  refuse_arguments(kTrain, arguments, "give the solver with --solver=FILE");
+  refuse_arguments("train", arguments, "give the solver with --solver=FILE");
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "resume", FLAGS_resume);
   SolverParameter param;
@@ -233,7 +233,7 @@ int train(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kTrain = {
+extern const Command kTrain = {
     "train",
     "trains a net, or continues training",
     "  crema train --solver solver.prototxt [--weights net.caffemodel | --snapshot "
@@ -254,6 +254,8 @@ const Command kTrain = {
     {"solver", "snapshot", "resume", "weights", "strict", "gpu", "threads", "engine", "tune",
      "tuning_file", "seed", "plugin", "fuse", "memory_budget", "level", "stage", "sigint_effect",
      "sighup_effect"},
-    train};
+    train,
+    1,
+    NetUse::runs};
 
 }  // namespace crema::tools

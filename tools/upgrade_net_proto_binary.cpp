@@ -27,7 +27,7 @@ int upgrade_net_proto_binary(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kUpgradeNetProtoBinary = {
+extern const Command kUpgradeNetProtoBinary = {
     "upgrade-net-proto-binary",
     "rewrites an old weights file in the current form",
     "  crema upgrade-net-proto-binary OLD NEW\n"

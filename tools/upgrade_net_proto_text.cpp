@@ -35,7 +35,7 @@ int upgrade_net_proto_text(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kUpgradeNetProtoText = {
+extern const Command kUpgradeNetProtoText = {
     "upgrade-net-proto-text",
     "rewrites an old net prototxt in the current form",
     "  crema upgrade-net-proto-text OLD NEW\n"

@@ -46,7 +46,7 @@ int upgrade_solver_proto_text(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kUpgradeSolverProtoText = {
+extern const Command kUpgradeSolverProtoText = {
     "upgrade-solver-proto-text",
     "rewrites an old solver prototxt in the current form",
     "  crema upgrade-solver-proto-text OLD NEW\n"

@@ -95,7 +95,7 @@ int verify_db(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kVerifyDb = {
+extern const Command kVerifyDb = {
     "verify-db",
     "finds records of a database or other source of images that cannot be used",
     "  crema verify-db [FLAGS] DB\n"

@@ -47,6 +47,7 @@ void PixelLabels::read(int64_t index, ImageSize image, Reader& reader) const {
     for (uint8_t& label : reader.labels) label = static_cast<uint8_t>(label / options_.divisor);
   } catch (const Error& error) {
     Error told("label map '", path, "': ", error.message());
+    told.about(error.path());
     told.at({options_.list, static_cast<int>(pair.line), 0});
     throw told;
   }

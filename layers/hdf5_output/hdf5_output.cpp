@@ -41,7 +41,8 @@ class Hdf5OutputLayer : public Layer {
       throw Error("file_name '", path.string(), "' is a folder; name a file in it");
     if (!folder.empty() && !std::filesystem::is_directory(folder))
       throw Error("file_name '", path.string(), "': there is no folder '", folder.string(), "'",
-                  path_advice(path.string(), "create it first"));
+                  path_advice(path.string(), "create it first"))
+          .about(folder.string());
   }
 
   void reshape(Blobs bottom, Blobs) override {

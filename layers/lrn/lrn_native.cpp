@@ -60,7 +60,7 @@ namespace crema::lrn_native {
 namespace HWY_NAMESPACE {
 namespace {
 
-using namespace crema::HWY_NAMESPACE;  // NOLINT: the lanes
+using namespace crema::HWY_NAMESPACE;  // the lanes
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr D kFloats;

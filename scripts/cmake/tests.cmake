@@ -1,5 +1,6 @@
 # tests/<area>/*.cpp -> test_<area>, one CTest case a GoogleTest case (or CREMA_TEST_SHARDS of them), labelled "unit", or
-# with its area where tests start programs.
+# with its area where tests start programs. tests/backend and tests/layer_support are parts of test_core, tests/analysis of
+# test_net: each program takes long to link.
 # tests/support/ helps all of them, tests/golden/ is the golden runner, tests/bench/ prints numbers and
 # is never run as a test; fuzz.cmake builds tests/fuzz/.
 
@@ -88,11 +89,18 @@ endfunction()
 
 # What scripts/test --unit builds and runs: all areas but those whose tests start programs.
 set(crema_unit_areas layers core net solver data features model steady)
+# The other folders of a program.
+set(crema_folders_in_core backend layer_support)
+set(crema_folders_in_net analysis)
 add_custom_target(unit_tests)
 
 foreach(area IN ITEMS ${crema_unit_areas} tools options)
-  file(GLOB sources CONFIGURE_DEPENDS
-    "${PROJECT_SOURCE_DIR}/tests/${area}/*.cpp" "${PROJECT_SOURCE_DIR}/tests/${area}/*/*_test.cpp")
+  set(patterns "")
+  foreach(folder IN ITEMS ${area} ${crema_folders_in_${area}})
+    list(APPEND patterns "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp"
+      "${PROJECT_SOURCE_DIR}/tests/${folder}/*/*_test.cpp")
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   if(NOT sources)
     continue()
   endif()
@@ -107,11 +115,13 @@ foreach(area IN ITEMS ${crema_unit_areas} tools options)
   endif()
   crema_add_cases(${area} "${label}")
 endforeach()
-target_sources(test_net PRIVATE "${PROJECT_SOURCE_DIR}/tools/resident.cpp")
+target_sources(test_net PRIVATE "${PROJECT_SOURCE_DIR}/tools/markdown.cpp"
+  "${PROJECT_SOURCE_DIR}/tools/resident.cpp")
 if(TARGET crema_tool)
   add_dependencies(test_tools crema_tool)
   add_dependencies(test_options crema_tool)
-  target_sources(test_tools PRIVATE "${PROJECT_SOURCE_DIR}/tools/pages.cpp"
+  target_sources(test_tools PRIVATE "${PROJECT_SOURCE_DIR}/tools/markdown.cpp"
+    "${PROJECT_SOURCE_DIR}/tools/pages.cpp"
     "${PROJECT_SOURCE_DIR}/tools/signals.cpp" "${CREMA_GENERATED_DIR}/pages.cpp")
   # Found in the place of NVIDIA's driver, it betrays every CUDA call.
   add_library(fake_cuda_driver SHARED "${PROJECT_SOURCE_DIR}/tests/options/fake_cuda_driver/fake_cuda_driver.cpp")

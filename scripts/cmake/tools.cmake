@@ -17,7 +17,47 @@ add_custom_command(OUTPUT "${pages}"
   DEPENDS ${page_files} "${pages_script}"
   VERBATIM)
 
-add_executable(crema_tool ${sources} "${pages}")
+# The list of commands, tools/commands.txt, as code.
+set(commands "${PROJECT_SOURCE_DIR}/tools/commands.txt")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${commands}")
+file(STRINGS "${commands}" lines REGEX "^[a-z]")
+set(crema_published_names "")
+set(declared "")
+set(listed "")
+foreach(line IN LISTS lines)
+  string(REPLACE " " ";" names "${line}")
+  list(POP_FRONT names command)
+  string(REPLACE "-" ";" words "${command}")
+  set(variable k)
+  foreach(word IN LISTS words)
+    string(SUBSTRING "${word}" 0 1 first)
+    string(SUBSTRING "${word}" 1 -1 rest)
+    string(TOUPPER "${first}" first)
+    string(APPEND variable "${first}${rest}")
+  endforeach()
+  string(APPEND declared "extern const Command ${variable};\n")
+  list(TRANSFORM names REPLACE "(.+)" "\"\\1\"" OUTPUT_VARIABLE quoted)
+  list(JOIN quoted ", " quoted)
+  string(APPEND listed "      {&${variable}, {${quoted}}},\n")
+  list(APPEND crema_published_names ${names})
+endforeach()
+file(CONFIGURE OUTPUT "${CREMA_GENERATED_DIR}/commands.cpp" @ONLY CONTENT
+"// Written by scripts/cmake/tools.cmake from tools/commands.txt.
+#include \"tools/command.hpp\"
+
+namespace crema::tools {
+
+${declared}
+const std::vector<ListedCommand>& commands() {
+  static const std::vector<ListedCommand> all = {
+${listed}  };
+  return all;
+}
+
+}  // namespace crema::tools
+")
+
+add_executable(crema_tool ${sources} "${pages}" "${CREMA_GENERATED_DIR}/commands.cpp")
 crema_flags(crema_tool)
 target_compile_definitions(crema_tool PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
 file(RELATIVE_PATH models_from_program "${CMAKE_INSTALL_FULL_BINDIR}"
@@ -42,27 +82,8 @@ set_target_properties(crema_tool PROPERTIES
   INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS crema_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
-# The published programs that crema stands in for, and which of its commands each is; the only list of them.
-# Published builds name them with .bin behind, too. The program looks at the name it was called by.
-set(crema_published_names
-  convert_imageset=convert-imageset
-  convert_annoset=convert-annotations
-  convert_mnist_data=convert-mnist
-  convert_cifar_data=convert-cifar
-  compute_image_mean=compute-image-mean
-  extract_features=extract-features
-  classification=classify
-  draw_net=draw
-  merge_bn=merge-bn
-  upgrade_net_proto_text=upgrade-net-proto-text
-  upgrade_net_proto_binary=upgrade-net-proto-binary
-  upgrade_solver_proto_text=upgrade-solver-proto-text)
-list(JOIN crema_published_names "," names)
-set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/main.cpp" APPEND PROPERTY
-  COMPILE_DEFINITIONS "CREMA_PUBLISHED_NAMES=\"${names}\"")
 # Of caffe, the first word names the command, as of crema itself.
-foreach(entry IN LISTS crema_published_names ITEMS caffe)
-  string(REGEX REPLACE "=.*" "" name "${entry}")
+foreach(name IN LISTS crema_published_names ITEMS caffe)
   foreach(link IN ITEMS "${name}" "${name}.bin")
     add_custom_command(TARGET crema_tool POST_BUILD
       COMMAND "${CMAKE_COMMAND}" -E create_symlink crema "${PROJECT_BINARY_DIR}/bin/${link}"

@@ -200,7 +200,7 @@ void check_new_path(const std::string& path) {
   const ShellPath shell = shell_path(path);
   std::error_code none;
   if (std::ranges::none_of(shell.parts, &Replaced::certain) || fs::exists(path, none)) return;
-  throw Error("cannot make '", path, "'; ", advice_for_shell(shell));
+  throw Error("cannot make '", path, "'; ", advice_for_shell(shell)).about(path);
 }
 
 }  // namespace crema

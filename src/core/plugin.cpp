@@ -49,7 +49,8 @@ constexpr std::string_view kPassport = "crema plug-in passport";
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    throw Error("cannot open plug-in '", path, "': ", std::strerror(errno), path_advice(path));
+    throw Error("cannot open plug-in '", path, "': ", std::strerror(errno), path_advice(path))
+        .about(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -154,7 +155,9 @@ std::string find_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code code;
   const fs::path file = fs::canonical(path, code);
-  if (code) throw Error("there is no plug-in '", path, "': ", code.message(), path_advice(path));
+  if (code)
+    throw Error("there is no plug-in '", path, "': ", code.message(), path_advice(path))
+        .about(path);
   if (!fs::is_regular_file(file, code))
     throw Error("plug-in '", path, "' is no file; name the shared library, such as libmine.so");
   return file;

@@ -141,7 +141,7 @@ void drop_low(std::vector<Candidate<T>>& candidates, int64_t top_k) {
 }  // namespace
 }  // namespace suppression_kernels
 
-using namespace suppression_kernels;  // NOLINT: this file's own
+using namespace suppression_kernels;  // this file's own
 
 template <class T>
 void find_candidates(const T* scores, int64_t count, T least,

@@ -227,7 +227,8 @@ void read_binary_proto(const std::string& path, Message& out, Verify verify) {
   require_file(path, describe(wanted), usual_extension(wanted));
   OpenFile file(path, O_RDONLY);
   if (!file.is_open()) {
-    throw Error("cannot open ", describe(wanted), " '", path, "': ", std::strerror(errno));
+    throw Error("cannot open ", describe(wanted), " '", path, "': ", std::strerror(errno))
+        .about(path);
   }
   require_kind(path, wanted);
   struct stat status {};
@@ -252,7 +253,7 @@ void read_binary_proto(const std::string& path, Message& out, Verify verify) {
     parsed = out.ParsePartialFromCodedStream(&input) && input.ConsumedEntireMessage();
   }
   if (bytes.error() != 0) {
-    throw Error("cannot read '", path, "': ", std::strerror(bytes.error()));
+    throw Error("cannot read '", path, "': ", std::strerror(bytes.error())).about(path);
   }
   if (checks && parsed) {
     if (written.has_size && !written.has_checksum)

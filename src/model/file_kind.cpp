@@ -205,7 +205,8 @@ FileKind kind_of(std::string_view head) {
 
 FileKind kind_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("cannot open '", path, "': ", std::strerror(errno), path_advice(path));
+  if (!file)
+    throw Error("cannot open '", path, "': ", std::strerror(errno), path_advice(path)).about(path);
   std::string head(kFileHeadSize, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<size_t>(file.gcount()));
@@ -283,11 +284,13 @@ void require_file(const std::string& path, std::string_view wanted, std::string_
   if (::stat(path.c_str(), &status) != 0) {
     const int reason = errno;
     throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(reason),
-                reason == ENOENT ? advice_for_missing(path, elsewhere) : std::string());
+                reason == ENOENT ? advice_for_missing(path, elsewhere) : std::string())
+        .about(path);
   }
   if (S_ISDIR(status.st_mode)) {
     throw Error("cannot open ", wanted, " '", path, "': it is a folder; ",
-                advice_for_folder(path, extension));
+                advice_for_folder(path, extension))
+        .about(path);
   }
 }
 

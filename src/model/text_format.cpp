@@ -110,7 +110,8 @@ void read_text_proto(const std::string& named, Message& out, SourceMap* map) {
   const std::string path = find_model_file(named);
   require_file(path, wanted, ".prototxt", where_models_were_sought(path));
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(errno));
+  if (!file)
+    throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(errno)).about(path);
   std::string text;
   std::vector<char> chunk(size_t{1} << 20);
   while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), file.gcount() > 0) {

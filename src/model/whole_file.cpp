@@ -131,7 +131,8 @@ void check_output_file(const std::string& path, const char* what) {
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, failed))
     throw Error("cannot write '", path, "': there is no folder '", folder.string(), "'",
-                path_advice(path, "make it first"));
+                path_advice(path, "make it first"))
+        .about(folder.string());
   const WholeFile probe(path);  // an Error where it cannot be made; nothing of it stays
 }
 
@@ -188,13 +189,13 @@ void WholeFile::append(std::string_view bytes) {
 
 void WholeFile::append_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error("cannot open '", path, "': ", std::strerror(errno));
+  if (!in) throw Error("cannot open '", path, "': ", std::strerror(errno)).about(path);
   std::string block(kPieceBytes, '\0');
   do {
     in.read(block.data(), static_cast<std::streamsize>(block.size()));
     append(std::string_view(block).substr(0, static_cast<size_t>(in.gcount())));
   } while (in);
-  if (!in.eof()) throw Error("cannot read '", path, "': ", std::strerror(errno));
+  if (!in.eof()) throw Error("cannot read '", path, "': ", std::strerror(errno)).about(path);
   flush();
 }
 

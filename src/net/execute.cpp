@@ -7,8 +7,8 @@
 
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"
-#include "core/finite.hpp"
 #include "core/move.hpp"
+#include "net/not_finite.hpp"
 #include "net/plan.hpp"
 
 namespace crema {
@@ -22,29 +22,6 @@ double weighted_sum(const ProgramValue& value) {
   return sum * static_cast<double>(value.loss_weight);
 }
 
-/// The key of sample `index` of the batch in the data source of the node's bottom. "" if no source
-/// or several sources make it.
-std::string record_key(const Plan& plan, const Node& node, size_t bottom, int64_t index) {
-  if (bottom >= node.bottoms.size()) return {};
-  const int64_t samples = plan.blob(node.bottoms[bottom]).shape().dim_or_1(0);
-  std::set<NodeId> met;
-  std::vector<ValueId> above = {node.bottoms[bottom]};
-  std::set<const DataSource*> sources;
-  while (!above.empty()) {
-    const ValueId id = above.back();
-    above.pop_back();
-    // A layer that splits or joins batches changes the indices of the samples.
-    if (plan.blob(id).shape().dim_or_1(0) != samples) return {};
-    const NodeId maker = plan.value(id).producer;
-    if (!met.insert(maker).second) continue;
-    const Node& producer = plan.node(maker);
-    const DataSource* source = plan.layer(maker).data_source();
-    if (source != nullptr) sources.insert(source);
-    above.insert(above.end(), producer.bottoms.begin(), producer.bottoms.end());
-  }
-  return sources.size() == 1 ? (*sources.begin())->record_key(index) : std::string();
-}
-
 /// The bottom with the labels or indices that an Error of one sample is about: the first behind
 /// bottom 0 that has no gradient, or else that one.
 size_t label_bottom(const Node& node) {
@@ -54,41 +31,19 @@ size_t label_bottom(const Node& node) {
   return 0;
 }
 
-/// Logs why a loss is not finite, once until it is finite again. Its bottoms may be overwritten
-/// later in the pass.
+/// Says why a loss is not finite, once until it is finite again.
 void check_loss(Plan& plan, NodeId id, const ProgramValue& loss) {
-  const ProgramNode& node = (*plan.program)[id];
-  const double value = dispatch_float(loss.blob->data.dtype(), [&]<class T>(T) {
-    return static_cast<double>(loss.blob->data.read<T>()[0]);
-  });
-  if (std::isfinite(value)) {
+  if (!plan.warns_of_losses) return;
+  if (std::isfinite(loss.blob->data.at(0))) {
     plan.not_finite.erase(id);
     return;
   }
   if (!plan.not_finite.insert(id).second) return;
-  std::string why = std::isnan(value) ? "its bottoms and parameters are finite"
-                                      : "its bottoms are finite: its terms are too large";
-  for (size_t i = 0; i < node.layer->params().size(); ++i) {
-    const Tensor& data = node.layer->params()[i]->data;
-    const int64_t at = first_not_finite(data);
-    if (at >= 0)
-      why =
-          text("its parameter ", i, " (", data.shape().str(), ") is ", describe_element(data, at));
-  }
-  for (size_t i = 0; i < node.bottom_blobs.size(); ++i) {
-    const Tensor& data = node.bottom_blobs[i]->data;
-    const int64_t at = first_not_finite(data);
-    if (at < 0) continue;
-    why = text("its bottom '", node.bottom_blobs[i]->name, "' (", data.shape().str(), ") is ",
-               describe_element(data, at));
-    const int64_t each = std::max<int64_t>(data.count() / data.shape().dim_or_1(0), 1);
-    const std::string key = node.is_conversion() ? "" : record_key(plan, *node.node, i, at / each);
-    if (!key.empty()) why += text(" (record '", key, "')");
-    break;
-  }
-  plan.context->log(Severity::warning,
-                    text("layer '", node.layer->name(), "' (", node.layer->type(), "): the loss '",
-                         loss.name, "' is ", value, ": ", why));
+  const ProgramNode& node = (*plan.program)[id];
+  warn_of_loss(*node.layer, node.bottom_blobs, *loss.blob, [&](size_t bottom, int64_t sample) {
+    const bool known = !node.is_conversion() && bottom < node.node->bottoms.size();
+    return known ? record_key(plan, node.node->bottoms[bottom], sample) : "";
+  });
 }
 
 /// Whether the node has no element to read and none to write: all engines may refuse such a
@@ -191,8 +146,8 @@ void run_forward(Plan& plan, const Action& action) {
       }
     } catch (Error& error) {
       try {
-        if (error.sample() >= 0 && !node.is_conversion())
-          error.in_record(record_key(plan, *node.node, label_bottom(*node.node), error.sample()));
+        if (error.sample() >= 0 && !node.is_conversion() && !node.node->bottoms.empty())
+          error.in_record(record_key(plan, node.node->bottoms[label_bottom(*node.node)], error.sample()));
       } catch (const Error&) {  // of reading the key: `error` matters more
       }
       throw;
@@ -236,6 +191,26 @@ void run_action(Plan& plan, const Action& action) {
       if (plan.on_gradient) plan.on_gradient(action.segment);
       return;
   }
+}
+
+std::string record_key(const Plan& plan, ValueId value, int64_t index) {
+  const int64_t samples = plan.blob(value).shape().dim_or_1(0);
+  std::set<NodeId> met;
+  std::vector<ValueId> above = {value};
+  std::set<const DataSource*> sources;
+  while (!above.empty()) {
+    const ValueId id = above.back();
+    above.pop_back();
+    // A layer that splits or joins batches changes the indices of the samples.
+    if (plan.blob(id).shape().dim_or_1(0) != samples) return {};
+    const NodeId maker = plan.value(id).producer;
+    if (!met.insert(maker).second) continue;
+    const DataSource* source = plan.layer(maker).data_source();
+    if (source != nullptr) sources.insert(source);
+    const Node& producer = plan.node(maker);
+    above.insert(above.end(), producer.bottoms.begin(), producer.bottoms.end());
+  }
+  return sources.size() == 1 ? (*sources.begin())->record_key(index) : std::string();
 }
 
 double losses_of(const Program& program, const ProgramNode& node) {

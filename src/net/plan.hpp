@@ -52,6 +52,7 @@ struct Plan {
   bool force_backward = false;
   bool debug_info = false;   // the prototxt asks for it: nothing is fused, and each pass is logged
   bool logs_passes = false;  // set_debug_info() asks for it
+  bool warns_of_losses = true;  // that are not finite (net/not_finite.hpp)
   std::string file;          // of the prototxt; "": a message
   std::unique_ptr<RunState> own_run;  // null if NetOptions::run is set
   RunState* run = nullptr;            // NetOptions::run or own_run
@@ -178,6 +179,9 @@ void log_all_parameters(const Plan& plan);
 
 /// execute.cpp: runs one action of the program. Errors name the node.
 void run_action(Plan& plan, const Action& action);
+/// The key of sample `index` of a value in the data source that it comes from. "" if no source or
+/// several sources make it.
+std::string record_key(const Plan& plan, ValueId value, int64_t index);
 /// The weighted losses among a node's tops.
 double losses_of(const Program& program, const ProgramNode& node);
 

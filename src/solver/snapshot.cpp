@@ -139,6 +139,7 @@ std::string beside_state(const std::string& path, const std::string& name, const
   }
   throw Error("its weights '", name, "' are neither there nor beside it", path_advice(name),
               "; put the ", what, " of the same snapshot next to it, under that name")
+      .about(name)
       .at({path, 0, 0});
 }
 
@@ -157,7 +158,8 @@ void require_readable(const std::string& path) {
     if (reason == none) return;
   }
   throw Error("cannot read '", path, "': ", std::strerror(reason),
-              "; that is no damage of the snapshot: mend it and resume again");
+              "; that is no damage of the snapshot: mend it and resume again")
+      .about(path);
 }
 
 /// Which types of solvers keep that many blobs for each of `parameters`; "" if none does.

@@ -16,10 +16,10 @@
 #include "model/snapshot_file.hpp"
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
+#include "net/not_finite.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
-#include "solver/finite.hpp"
 #include "solver/idle_settings.hpp"
 #include "solver/named_sizes.hpp"
 #include "solver/rate_policy.hpp"
@@ -285,6 +285,7 @@ IterationReport Trainer::iterate() {
 
 double Trainer::run_passes() {
   net_->clear_gradients();
+  const LooksAtLosses looks(*net_);
   double loss = 0;
   for (int pass = 0; pass < param_->iter_size(); ++pass) {
     begin_pass(pass);

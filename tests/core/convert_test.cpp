@@ -11,10 +11,10 @@
 
 #include "backend/conversion_math.hpp"
 #include "core/dispatch.hpp"
-#include "core/fake_device.hpp"
 #include "core/move.hpp"
 #include "core/simd.hpp"
 #include "crema/tensor.hpp"
+#include "support/fake_device.hpp"
 
 namespace crema {
 namespace {

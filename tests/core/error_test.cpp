@@ -33,6 +33,14 @@ TEST(ErrorTest, EscapesControlCharactersOfNamesAndValues) {
   EXPECT_EQ(error.message(), "data source 'C:\\train\\new' does not exist\n  see \\x1b[2J");
 }
 
+TEST(ErrorTest, KeepsThePathThatWasAddedFirst) {
+  Error error("cannot open 'a\nb'");
+  EXPECT_EQ(error.path(), "");
+  error.about("").about("a\nb").about("c");
+  EXPECT_EQ(error.path(), "a\nb") << "as it was named, without escapes";
+  EXPECT_STREQ(error.what(), "cannot open 'a\\nb'");
+}
+
 TEST(ErrorTest, PutsPlaceAndLayerBeforeTheMessage) {
   Error error("kernel 7 exceeds the padded input 5");
   error.in_layer("conv1", "Convolution");

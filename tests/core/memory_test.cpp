@@ -7,9 +7,9 @@
 #include <limits>
 #include <memory>
 
-#include "core/fake_device.hpp"
 #include "crema/tensor.hpp"
 #include "support/expect_error.hpp"
+#include "support/fake_device.hpp"
 
 namespace crema {
 namespace {

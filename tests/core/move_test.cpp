@@ -7,7 +7,7 @@
 
 #include <numeric>
 
-#include "core/fake_device.hpp"
+#include "support/fake_device.hpp"
 
 namespace crema {
 namespace {

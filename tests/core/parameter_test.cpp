@@ -6,11 +6,11 @@
 #include <limits>
 #include <memory>
 
-#include "core/fake_device.hpp"
 #include "core/memory.hpp"
 #include "crema/parameter_arena.hpp"
 #include "solver/update_rule.hpp"
 #include "support/expect_error.hpp"
+#include "support/fake_device.hpp"
 
 namespace crema {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <limits>
 
-#include "core/fake_device.hpp"
 #include "core/memory.hpp"
 #include "support/expect_error.hpp"
+#include "support/fake_device.hpp"
 
 namespace crema {
 namespace {

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -94,7 +95,9 @@ TEST(MarginInnerProduct, VectorsOfLengthZero) {
 TEST(MarginInnerProduct, EmptyBatch) {
   LayerRun run({.layer = product(""), .bottoms = {given({0, 2}, {}), given({0}, {})}});
   run.forward();
+  EXPECT_EQ(run.top_blob(0).shape(), (Shape{0, 2}));
   run.backward();
+  EXPECT_THAT(run.gradient(0), testing::Each(0));
 }
 
 TEST(MarginInnerProduct, Errors) {

@@ -8,10 +8,11 @@
 #include <limits>
 
 #include "core/carried_state.hpp"
-#include "core/fake_device.hpp"
 #include "layer_support/two_sided.hpp"
+#include "support/fake_device.hpp"
 #include "support/layer_test.hpp"
 #include "support/needs.hpp"
+#include "support/sum_tolerance.hpp"
 
 namespace crema::test {
 namespace {
@@ -258,17 +259,23 @@ TEST_P(Recurrent, Gradients) {
   check_gradients(make_case(type_, both, {0.3, 1, 0.5, 0, 1, 0.7, 0.2, 1}));
 }
 
+/// A step sums up to four gates of all units, and the next one goes on with the sum.
+Tolerance tolerance_of(const Sizes& s) {
+  return of_sums(static_cast<double>(s.steps * 4 * (s.inputs + s.static_inputs + s.units)));
+}
+
 TEST_P(Recurrent, Engines) {
-  for (const Sizes& s : kSizes) check_engines(make_case(type_, s), {1e-4, 1e-4});
-  const auto ran = check_engines(make_case(type_, {6, 7, 19, 33, 5, true}), {1e-4, 1e-4});
+  for (const Sizes& s : kSizes) check_engines(make_case(type_, s), tolerance_of(s));
+  const Sizes middle{6, 7, 19, 33, 5, true}, both{6, 7, 19, 33, 5, true, true};
+  const auto ran = check_engines(make_case(type_, middle), tolerance_of(middle));
   EXPECT_THAT(ran, testing::Contains(testing::HasSubstr("native")));
   // Directions side by side, and by turns: steps of more than a million multiply-adds.
-  check_engines(make_case(type_, {6, 7, 19, 33, 5, true, true}), {1e-4, 1e-4});
+  check_engines(make_case(type_, both), tolerance_of(both));
   const Sizes large{3, 8, 5, 384, 0, false, true};
   for (const int threads : {1, 2, 3}) {
     const int before = omp_get_max_threads();
     omp_set_num_threads(threads);
-    check_engines(make_case(type_, large), {1e-3, 1e-3});
+    check_engines(make_case(type_, large), tolerance_of(large));
     omp_set_num_threads(before);
   }
 }

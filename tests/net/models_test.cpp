@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -13,6 +14,7 @@
 #include "model/text_format.hpp"
 #include "net/model_files.hpp"
 #include "support/paths.hpp"
+#include "tools/markdown.hpp"
 
 namespace crema {
 namespace {
@@ -194,23 +196,26 @@ const std::map<std::string, int64_t> kHeads = {
     {"bvlc_googlenet", (512 + 528 + 2) * 128 + 2 * ((128 * 16 + 1) * 1024 + (1024 + 1) * 1000)},
 };
 
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 /// A row of the table in models/README.md by the name of its model.
-std::map<std::string, std::string> rows_of_table() {
-  std::map<std::string, std::string> rows;
-  std::ifstream page(test::source_path("models/README.md"));
-  for (std::string line; std::getline(page, line);) {
-    if (!line.starts_with("| `")) continue;
-    const size_t end = line.find('`', 3);
-    rows.emplace(line.substr(3, end - 3), line);
-  }
+std::map<std::string, tools::TableRow> rows_of_table() {
+  std::map<std::string, tools::TableRow> rows;
+  const tools::Table table = tools::tables_of(text_of(test::source_path("models/README.md"))).at(0);
+  for (size_t i = 1; i < table.size(); ++i)
+    rows.emplace(tools::without_marks(table[i].at(0)), table[i]);
   return rows;
 }
 
-/// The line of a model's page with its parameters.
+/// What a model's page says of its parameters.
 std::string parameters_of_page(const fs::path& folder) {
-  std::ifstream page(folder / "README.md");
-  for (std::string line; std::getline(page, line);) {
-    if (line.starts_with("| parameters |")) return line;
+  for (const tools::Table& table : tools::tables_of(text_of(folder / "README.md"))) {
+    for (const tools::TableRow& row : table) {
+      if (row.size() > 1 && row[0] == "parameters") return row[1];
+    }
   }
   return "a page without a line of parameters";
 }
@@ -231,7 +236,7 @@ std::string fixed(double value, int decimals) {
 }
 
 TEST(Models, HaveThePublishedParameters) {
-  const std::map<std::string, std::string> rows = rows_of_table();
+  const std::map<std::string, tools::TableRow> rows = rows_of_table();
   Context context({.tune = false});
   std::set<std::string> folders;
   for (const auto& entry : fs::directory_iterator(test::source_path("models"))) {
@@ -249,17 +254,19 @@ TEST(Models, HaveThePublishedParameters) {
       if (!segment.parameter->learnable) statistics += segment.count;
     }
     const std::string page = parameters_of_page(entry.path());
-    EXPECT_TRUE(page.starts_with("| parameters | " + with_commas(learned))) << page << learned;
+    EXPECT_TRUE(page.starts_with(with_commas(learned))) << page << ", not " << learned;
     if (page.find(" and ") != std::string::npos) {
-      EXPECT_NE(page.find(" and " + with_commas(statistics) + " statistics |"), std::string::npos)
-          << page << statistics;
+      EXPECT_TRUE(page.ends_with(" and " + with_commas(statistics) + " statistics"))
+          << page << ", not " << statistics;
     }
     double operations = 0;
     for (const LayerSummary& layer : inference.summary()) operations += layer.flops.forward;
     ASSERT_EQ(rows.count(name), 1U) << "models/README.md has no row of it";
-    const std::string figures = text(" | ", fixed(static_cast<double>(learned) / 1e6, 2), " | ",
-                                     fixed(operations / 1e9, 3), " ");
-    EXPECT_NE(rows.at(name).find(figures), std::string::npos) << rows.at(name) << figures;
+    const tools::TableRow& row = rows.at(name);
+    ASSERT_GT(row.size(), 4U);
+    EXPECT_EQ(row[3], fixed(static_cast<double>(learned) / 1e6, 2)) << "million parameters";
+    // Behind the number may stand what it is for.
+    EXPECT_EQ(row[4].substr(0, row[4].find(' ')), fixed(operations / 1e9, 3)) << "GFLOP";
   }
   EXPECT_EQ(folders.size(), kLearned.size());
   for (const auto& [file, published] : kLearnedInFurther) {
@@ -270,7 +277,7 @@ TEST(Models, HaveThePublishedParameters) {
 }
 
 TEST(Models, HaveAPageAndARowOfTheTable) {
-  const std::map<std::string, std::string> rows = rows_of_table();
+  const std::map<std::string, tools::TableRow> rows = rows_of_table();
   size_t folders = 0;
   for (const auto& entry : fs::directory_iterator(test::source_path("models"))) {
     if (!entry.is_directory()) continue;

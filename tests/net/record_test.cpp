@@ -6,6 +6,7 @@
 
 #include "core/data_source.hpp"
 #include "crema/registry.hpp"
+#include "net/not_finite.hpp"
 #include "proto/layer.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
@@ -143,6 +144,42 @@ layer { name: "far" type: "EuclideanLoss" bottom: "y" bottom: "z" top: "distance
   EXPECT_EQ(told.warnings[0],
             "layer 'far' (EuclideanLoss): the loss 'distance' is nan: its bottom 'y' (4x3) is nan "
             "at (2, 1) (record 'nan@2')");
+}
+
+// Of one failure, the one who looks at the loss tells, and no warning beside it.
+TEST(LossNotFinite, IsToldOnceByTheOneWhoStops) {
+  error_of(kImages);  // registers the type
+  Told told(R"(
+layer { name: "nan" type: "TestRecords" top: "x" }
+layer { name: "z" type: "Input" top: "z" input_param { shape { dim: 4 dim: 3 } } }
+layer { name: "root" type: "Power" bottom: "z" top: "y" power_param { power: 0.5 } }
+layer { name: "far" type: "EuclideanLoss" bottom: "x" bottom: "y" top: "distance" })");
+  {
+    const LooksAtLosses looks(told.net);
+    const double loss = told.net.forward();
+    EXPECT_TRUE(std::isnan(loss));
+    expect_error([&] { throw_not_finite(told.net, 7, loss); },
+                 {"the loss is nan at iteration 7: the first blob with a value that is not finite "
+                  "is 'x' of layer 'nan', which is nan at (2, 1); lower base_lr",
+                  "(record 'nan@2')"});
+  }
+  EXPECT_TRUE(told.warnings.empty()) << told.warnings[0];
+  told.net.forward();
+  EXPECT_EQ(told.warnings.size(), 1U) << "nobody looks any more";
+}
+
+TEST(LossNotFinite, NamesTheRecordBehindOtherLayersToo) {
+  error_of(kImages);  // registers the type
+  Told told(R"(
+layer { name: "images" type: "TestRecords" top: "x" }
+layer { name: "b" type: "Input" top: "b" input_param { shape { dim: 4 dim: 3 } } }
+layer { name: "large" type: "Power" bottom: "x" top: "h" power_param { shift: 1e30 } }
+layer { name: "more" type: "Power" bottom: "h" top: "y" power_param { scale: 1e30 } }
+layer { name: "far" type: "EuclideanLoss" bottom: "y" bottom: "b" top: "distance" })");
+  const LooksAtLosses looks(told.net);
+  const double loss = told.net.forward();
+  expect_error([&] { throw_not_finite(told.net, 0, loss); },
+               {"'y' of layer 'more', which is inf at (0, 0)", "(record 'images@0')"});
 }
 
 TEST(LossNotFinite, IsToldOfEveryLoss) {

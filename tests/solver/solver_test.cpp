@@ -309,12 +309,17 @@ TEST_F(SolverTest, MaxIterZeroIsACleanEnd) {
 }
 
 TEST_F(SolverTest, StopsAtALossThatIsNotFinite) {
-  Context context;
+  std::vector<std::string> warnings;
+  Context context({.logger = [&](Severity severity, const std::string& text) {
+    if (severity == Severity::warning) warnings.push_back(text);
+  }});
   Solver solver(
       solver_param(kNet + "base_lr: 1e30 lr_policy: 'fixed' max_iter: 50 " + with_prefix()),
       context);
   fill_inputs(solver.net());
   expect_error([&] { solver.solve(); }, {"not finite", "iteration", "base_lr"});
+  for (const std::string& warning : warnings)
+    EXPECT_EQ(warning.find("the loss '"), std::string::npos) << warning << ": told twice";
   Context other;
   Solver poisoned(solver_param(kNet + kSgd + "max_iter: 5 snapshot_after_train: false"), other);
   fill_inputs(poisoned.net());

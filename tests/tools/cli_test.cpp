@@ -7,8 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <regex>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "model/binary_format.hpp"
 #include "proto/blob.pb.h"
@@ -17,18 +21,35 @@
 #include "proto/solver.pb.h"
 #include "support/memory_limit.hpp"
 #include "support/needs.hpp"
+#include "support/paths.hpp"
+#include "tools/markdown.hpp"
 
 namespace crema::test {
 namespace {
 
 namespace fs = std::filesystem;
 
+/// The lines of tools/commands.txt: a command, and the published programs that it stands for.
+std::vector<std::vector<std::string>> listed_commands() {
+  std::ifstream list(source_path("tools/commands.txt"));
+  std::vector<std::vector<std::string>> all;
+  for (std::string line; std::getline(list, line);) {
+    std::istringstream words(line);
+    if (!line.starts_with('#'))
+      all.emplace_back(std::istream_iterator<std::string>(words),
+                       std::istream_iterator<std::string>());
+  }
+  return all;
+}
+
 TEST_F(CliTest, HelpListsCommandsAndFlags) {
   const Output all = run("help");
   EXPECT_EQ(all.status, 0);
-  for (const char* name :
-       {"train", "test", "time", "summary", "convert-mnist", "convert-imageset", "device-query"}) {
-    EXPECT_TRUE(all.says(name)) << name;
+  size_t at = 0;
+  for (const auto& names : listed_commands()) {
+    const size_t found = all.text.find("\n  " + names[0] + ' ', at);
+    ASSERT_NE(found, std::string::npos) << names[0] << " is not there, or before the one above it";
+    at = found;
   }
   const Output train = run("help train");
   EXPECT_EQ(train.status, 0);
@@ -563,24 +584,38 @@ TEST_F(CliTest, PublishedProgramNamesAreLinks) {
   EXPECT_TRUE(output.says("convert-imageset has no flag --nosuch")) << output.text;
 }
 
+/// Links of the name, and the name as the first word, mean the command.
+void expect_published_name(const fs::path& folder, const std::string& name,
+                           const std::string& command) {
+  for (const char* ending : {"", ".bin"}) {
+    const fs::path link = folder / text(name, ending);
+    EXPECT_TRUE(fs::is_symlink(link)) << link;
+    const std::string refusal = text(command, " has no flag --nosuch");
+    EXPECT_TRUE(run("--nosuch", link.string()).says(refusal)) << link;
+    EXPECT_TRUE(run(text(name, ending, " --nosuch")).says(refusal)) << name << ending;
+  }
+}
+
+TEST_F(CliTest, TheReadmeNamesAllCommands) {
+  std::ifstream file(source_path("README.md"));
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  std::string rows;
+  for (const tools::Table& table : tools::tables_of(readme)) {
+    for (const tools::TableRow& row : table) {
+      if (row[0] == "commands" || row[0] == "data tools") rows += " " + row.at(1) + ",";
+    }
+  }
+  for (const auto& names : listed_commands()) {
+    EXPECT_TRUE(rows.find(' ' + names[0] + ',') != std::string::npos ||
+                rows.find(' ' + names[0] + " (") != std::string::npos)
+        << names[0];
+  }
+}
+
 TEST_F(CliTest, PublishedNamesMayEndInBin) {
   const fs::path folder = fs::path(CREMA_TOOL).parent_path();
-  for (const auto& [name, command] : {std::pair("convert_imageset", "convert-imageset"),
-                                      {"convert_mnist_data", "convert-mnist"},
-                                      {"convert_cifar_data", "convert-cifar"},
-                                      {"compute_image_mean", "compute-image-mean"},
-                                      {"extract_features", "extract-features"},
-                                      {"classification", "classify"},
-                                      {"upgrade_net_proto_text", "upgrade-net-proto-text"},
-                                      {"upgrade_net_proto_binary", "upgrade-net-proto-binary"},
-                                      {"upgrade_solver_proto_text", "upgrade-solver-proto-text"}}) {
-    for (const char* ending : {"", ".bin"}) {
-      const fs::path link = folder / text(name, ending);
-      EXPECT_TRUE(fs::is_symlink(link)) << link;
-      const std::string refusal = text(command, " has no flag --nosuch");
-      EXPECT_TRUE(run("--nosuch", link.string()).says(refusal)) << link;
-      EXPECT_TRUE(run(text(name, ending, " --nosuch")).says(refusal)) << name << ending;
-    }
+  for (const auto& names : listed_commands()) {
+    for (size_t i = 1; i < names.size(); ++i) expect_published_name(folder, names[i], names[0]);
   }
   // Of other names, such as caffe.bin, the words name the command.
   fs::create_symlink(CREMA_TOOL, path("caffe.bin"));

@@ -28,7 +28,6 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using ::testing::Contains;
 using tools::Page;
-using tools::PageRow;
 
 std::string letters(const std::string& name) {
   std::string text;
@@ -272,8 +271,7 @@ bool any_holds(const std::vector<std::string>& texts, const std::vector<std::str
 
 /// The tests of layers, but for the files that sweep over many types and hold no values.
 std::vector<std::string> layer_tests() {
-  const std::set<std::string> sweeping = {"empty_batch_test.cpp", "engine_fuzz_test.cpp",
-                                          "two_sided_test.cpp"};
+  const std::set<std::string> sweeping = {"empty_batch_test.cpp", "engine_fuzz_test.cpp"};
   std::vector<std::string> texts;
   for (const auto& entry : std::filesystem::directory_iterator(source_path("tests/layers"))) {
     if (sweeping.count(entry.path().filename().string()) > 0) continue;
@@ -293,10 +291,29 @@ std::vector<std::string> golden_cases() {
   return all;
 }
 
+/// How a test or a golden case names a type.
+std::vector<std::string> mentions_of(const std::string& type) {
+  return {"type: '" + type + "'", "type: \"" + type + '"', "type: \\\"" + type + "\\\"",
+          '"' + type + '"'};
+}
+
+TEST_P(LayerPages, EndWithTheirTest) {
+  const Page* page = tools::find_page(GetParam());
+  ASSERT_NE(page, nullptr);
+  constexpr std::string_view kMark = "\n**Test.** `";
+  const size_t at = page->text.rfind(kMark);
+  ASSERT_NE(at, std::string_view::npos) << "the last line is no **Test.** `tests/layers/...`.";
+  const std::string_view rest = page->text.substr(at + kMark.size());
+  const std::string file(rest.substr(0, rest.find('`')));
+  EXPECT_EQ(rest.substr(file.size()), "`.\n");
+  const std::string test = text_of(source_path(file));
+  ASSERT_FALSE(test.empty()) << file << " is not there";
+  EXPECT_TRUE(any_holds({test}, mentions_of(GetParam()))) << file << " has no such layer";
+}
+
 TEST_P(LayerPages, HaveTestsOfValuesAndGradients) {
   const std::string& type = GetParam();
-  const std::vector<std::string> names = {"type: '" + type + "'", "type: \"" + type + '"',
-                                          "type: \\\"" + type + "\\\"", '"' + type + '"'};
+  const std::vector<std::string> names = mentions_of(type);
   static const std::vector<std::string> golden = golden_cases();
   static const std::vector<std::string> tests = layer_tests();
   EXPECT_TRUE(any_holds(golden, names) || any_holds(tests, names, {"EXPECT_THAT(", ".top("}) ||
@@ -383,6 +400,18 @@ TEST(PageText, LeavesOutTheMarksOfTheFormat) {
   EXPECT_EQ(page.for_terminal(),
             "T\n\nSee this and a|b. Bold words.\n\n  a      b\n  x | y  two\n\n    code\n");
   EXPECT_THAT(page.tables(), ::testing::SizeIs(1));
+}
+
+TEST(Markdown, TablesOfAPage) {
+  using ::testing::ElementsAre;
+  const std::vector<tools::Table> tables = tools::tables_of(
+      "# T\n| a | b |\r\n| --- |:--|\r\n| `x | y` | |\n|\n| open | end\n\n```\n| no | table "
+      "|\n```\n|---|\n\n| c |\n");
+  EXPECT_THAT(tables, ElementsAre(ElementsAre(ElementsAre("a", "b"), ElementsAre("`x | y`", ""),
+                                              ElementsAre("open", "end")),
+                                  ElementsAre(ElementsAre("c"))));
+  EXPECT_EQ(tools::row_of(tables[0][1]), "| `x | y` | |");
+  EXPECT_EQ(tools::without_marks("`a` is **not** [b](c)"), "a is not b");
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ ImageSize ImageInput::read(const std::string& path, float* out) {
     }
     return opened_;
   } catch (const Error& error) {
-    throw Error("image '", path, "': ", error.message());
+    throw Error("image '", path, "': ", error.message()).about(error.path());
   }
 }
 
@@ -84,7 +84,7 @@ std::vector<std::string> images_in_folder(const std::string& folder) {
        entry.increment(error)) {
     if (is_image_name(entry->path().native())) images.push_back(entry->path().string());
   }
-  if (error) throw Error("cannot read the folder '", folder, "': ", error.message());
+  if (error) throw Error("cannot read the folder '", folder, "': ", error.message()).about(folder);
   if (images.empty()) throw Error("the folder '", folder, "' has no image files (.jpg, .png, ...)");
   std::ranges::sort(images);
   return images;

@@ -175,7 +175,7 @@ std::vector<LabeledBox> AnnotationReading::read(const std::string& path, ImageSi
     return checked_boxes(std::move(file.boxes), says_size ? file.image : image, index, path,
                          oddities);
   } catch (const Error& error) {
-    throw Error("boxes '", path, "': ", error.message());
+    throw Error("boxes '", path, "': ", error.message()).about(error.path());
   }
 }
 

@@ -129,7 +129,8 @@ ConvertCifarReport convert_cifar(const ConvertCifarOptions& options) {
   const char* const ending = kind == DatabaseKind::lmdb ? "lmdb" : "leveldb";
   if (!fs::is_directory(options.input))
     throw Error("there is no folder '", options.input, "'",
-                path_advice(options.input, text("name the one with the files of ", set.name)));
+                path_advice(options.input, text("name the one with the files of ", set.name)))
+        .about(options.input);
   const auto train_files = find_files(options.input, set.train);
   const auto test_files = find_files(options.input, set.test);
   ConvertCifarReport report;

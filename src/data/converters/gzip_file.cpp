@@ -13,7 +13,7 @@ namespace crema {
 
 GzipFile::GzipFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
   if (file_ == nullptr) {
-    throw Error("cannot open '", path, "': ", std::strerror(errno), path_advice(path));
+    throw Error("cannot open '", path, "': ", std::strerror(errno), path_advice(path)).about(path);
   }
   refuse_stand_in(path, "file of a data set");
 }
@@ -42,7 +42,8 @@ std::string plain_or_gzip(const std::string& folder, const std::string& name,
   for (const char* ending : {"", ".gz"}) {
     if (std::filesystem::exists(plain + ending)) return plain + ending;
   }
-  throw Error("there is neither '", plain, "' nor '", name, ".gz'", way_out, path_advice(folder));
+  throw Error("there is neither '", plain, "' nor '", name, ".gz'", way_out, path_advice(folder))
+      .about(plain);
 }
 
 }  // namespace crema

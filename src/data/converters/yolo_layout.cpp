@@ -71,7 +71,9 @@ std::vector<std::string> yolo_images(const std::string& folder) {
       images.push_back(at->path().lexically_relative(folder).string());
     }
   }
-  if (code) throw Error("cannot read the folder '", base.string(), "': ", code.message());
+  if (code)
+    throw Error("cannot read the folder '", base.string(), "': ", code.message())
+        .about(base.string());
   if (images.empty())
     throw Error("folder '", base.string(), "' has no image files (.jpg, .png, ...)");
   std::ranges::sort(images);

@@ -62,13 +62,13 @@ void add_matches(const std::string& pattern, std::vector<std::string>& files) {
   std::error_code code;
   if (std::filesystem::exists(pattern, code)) return files.push_back(pattern);
   if (pattern.find_first_of("*?[") == std::string::npos)
-    throw Error("'", pattern, "': ", std::strerror(ENOENT), path_advice(pattern));
+    throw Error("'", pattern, "': ", std::strerror(ENOENT), path_advice(pattern)).about(pattern);
   glob_t found = {};
   const int result = ::glob(pattern.c_str(), 0, nullptr, &found);
   for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
   ::globfree(&found);
   if (result == GLOB_NOMATCH)
-    throw Error("no file is named like '", pattern, "'", path_advice(pattern));
+    throw Error("no file is named like '", pattern, "'", path_advice(pattern)).about(pattern);
   if (result != 0) throw Error("cannot look for files named like '", pattern, "'");
 }
 

@@ -37,7 +37,8 @@ FolderBeside::FolderBeside(fs::path path, std::string name) : path_(std::move(pa
   std::error_code code;
   if (const fs::path parent = parent_of(path_); !fs::is_directory(parent, code))
     throw Error("cannot write ", name, ": there is no folder '", parent.string(), "'",
-                path_advice(path_.string(), "make it first"));
+                path_advice(path_.string(), "make it first"))
+        .about(parent.string());
   check_new_path(path_.string());
   const auto check = [&](int error) {
     if (error != 0)

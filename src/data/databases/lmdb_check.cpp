@@ -71,7 +71,7 @@ class Checker {
     }
     const int code = errno;
     if (file_ >= 0) ::close(file_);
-    throw Error("LMDB '", folder_, "': cannot open data.mdb: ", std::strerror(code));
+    throw Error("LMDB '", folder_, "': cannot open data.mdb: ", std::strerror(code)).about(folder_);
   }
   ~Checker() { ::close(file_); }
   Checker(const Checker&) = delete;

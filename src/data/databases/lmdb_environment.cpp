@@ -67,7 +67,7 @@ std::shared_ptr<LmdbEnvironment> LmdbEnvironment::open(const std::string& folder
   const std::string file = folder + "/data.mdb";
   struct stat status;
   if (::stat(file.c_str(), &status) != 0) {
-    throw Error("LMDB '", folder, "': cannot open data.mdb: ", mdb_strerror(errno));
+    throw Error("LMDB '", folder, "': cannot open data.mdb: ", mdb_strerror(errno)).about(folder);
   }
   auto environment = open_environments().get({status.st_dev, status.st_ino}, [&] {
     if (before) before();

@@ -34,7 +34,8 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                 missing ? path_advice(options.path,
                                       "make it with crema convert-imageset, convert-annotations, "
                                       "convert-mnist or convert-cifar")
-                        : "");
+                        : "")
+        .about(options.path);
   }
   if (!fs::is_directory(status)) {
     refuse_stand_in(options.path, "data source");
@@ -49,7 +50,9 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                              "opening the folder '", folder.string(), "'"));
   }
   const bool lmdb = fs::exists(folder / "data.mdb", code);
-  if (code) throw Error("data source '", options.path, "' cannot be read: ", code.message());
+  if (code)
+    throw Error("data source '", options.path, "' cannot be read: ", code.message())
+        .about(options.path);
   if (!lmdb && !fs::exists(folder / "CURRENT", code))
     throw Error("data source '", options.path,
                 "' is no database: the folder has no data.mdb (LMDB) and no CURRENT (LevelDB); ",

@@ -16,8 +16,8 @@ namespace crema {
 
 /// What tells the labels of classes.
 struct ClassRule {
-  ClassRule(std::string list = {}) : file(std::move(list)) {}  // NOLINT: implicit
-  ClassRule(const char* list) : file(list) {}                  // NOLINT: implicit
+  ClassRule(std::string list = {}) : file(std::move(list)) {}  // implicit
+  ClassRule(const char* list) : file(list) {}                  // implicit
 
   /// The names of the classes, one a line, in the order of their labels; "": none.
   std::string file;

@@ -42,7 +42,9 @@ void each_entry(const fs::path& folder, const Body& body) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with('.')) body(*at, name);
   }
-  if (code) throw Error("cannot read the folder '", folder.string(), "': ", code.message());
+  if (code)
+    throw Error("cannot read the folder '", folder.string(), "': ", code.message())
+        .about(folder.string());
 }
 
 bool is_folder(const fs::directory_entry& entry) {
@@ -54,7 +56,8 @@ void check_folder(const std::string& folder) {
   std::error_code code;
   if (!fs::is_directory(folder, code))
     throw Error("data source '", folder, "' is no folder", code ? ": " + code.message() : "",
-                path_advice(folder, kLayout));
+                path_advice(folder, kLayout))
+        .about(folder);
 }
 
 }  // namespace

@@ -120,13 +120,14 @@ std::string image_path(const std::string& root, const std::string& file) {
 
 void read_file_bytes(const std::string& path, std::string& bytes) {
   std::ifstream file(path, std::ios::binary);
-  if (!file.good()) throw Error("cannot open it: ", std::strerror(errno), path_advice(path));
+  if (!file.good())
+    throw Error("cannot open it: ", std::strerror(errno), path_advice(path)).about(path);
   bytes.clear();
   std::array<char, 1 << 16> piece;
   while (file.read(piece.data(), piece.size()).gcount() > 0 || file.good()) {
     bytes.append(piece.data(), static_cast<size_t>(file.gcount()));
   }
-  if (file.bad()) throw Error("cannot read it");
+  if (file.bad()) throw Error("cannot read it").about(path);
   const FileKind kind = kind_of(std::string_view(bytes).substr(0, kFileHeadSize));
   if (const std::string way_out = way_out_of(kind); !way_out.empty())
     throw Error("it is ", describe(kind), way_out);

@@ -40,6 +40,7 @@ decltype(auto) in_image(const std::string& path, const std::string& list, int64_
     return body();
   } catch (const Error& error) {
     Error told("image '", path, "': ", error.message());
+    told.about(error.path());
     if (line > 0) told.at({list, static_cast<int>(line), 0});
     throw told;
   }

@@ -25,7 +25,8 @@ TextLines::TextLines(const std::string& path, std::string_view what, std::string
     : path_(path), what_(what), entries_(entries), file_(path) {
   if (!file_.good())
     throw Error("cannot open the ", what, " '", path, "'",
-                path_advice(path, text("give a text file with ", entries)));
+                path_advice(path, text("give a text file with ", entries)))
+        .about(path);
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(path, unknown)) return;
   const FileKind kind = kind_of_file(path);
@@ -47,7 +48,8 @@ std::optional<std::string_view> TextLines::next() {
   }
   // A folder opens, and fails at the first read.
   if (file_.bad())
-    throw Error("cannot read the ", what_, " '", path_, "'; give a text file with ", entries_);
+    throw Error("cannot read the ", what_, " '", path_, "'; give a text file with ", entries_)
+        .about(path_);
   return std::nullopt;
 }
 

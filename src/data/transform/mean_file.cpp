@@ -26,7 +26,8 @@ MeanImage read_mean_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file.good())
     throw Error("cannot open mean_file '", path, "'",
-                path_advice(path, "the path is relative to the folder that the program runs in"));
+                path_advice(path, "the path is relative to the folder that the program runs in"))
+        .about(path);
   refuse_stand_in(path, "mean_file");
   BlobProto blob;
   if (!blob.ParseFromIstream(&file))

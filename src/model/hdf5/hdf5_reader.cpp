@@ -196,7 +196,7 @@ Hdf5Reader::Hdf5Reader(const std::string& path, Verify verify) : state_(std::mak
   const FileKind kind = kind_of_file(path);
   if (kind != FileKind::hdf5 && kind != FileKind::binary)
     throw Error("'", path, "' is not an HDF5 file but ", describe(kind), way_out_of(kind));
-  throw Error("cannot open HDF5 file '", path, "': ", reason);
+  throw Error("cannot open HDF5 file '", path, "': ", reason).about(path);
 }
 
 Hdf5Reader::~Hdf5Reader() {

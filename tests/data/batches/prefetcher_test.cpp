@@ -201,9 +201,15 @@ TEST(Prefetcher, EndsAtAnyMoment) {
   for (int i = 0; i < 50; ++i) {
     SlowLoader::Log log;
     log.uneven = true;
-    Prefetcher<Labels> prefetcher({.batch_size = 2, .threads = 4, .depth = 3},
-                                  Sampler({.count = 10}), slow(log));
-    take(prefetcher, i % 5);
+    {
+      Prefetcher<Labels> prefetcher({.batch_size = 2, .threads = 4, .depth = 3},
+                                    Sampler({.count = 10}), slow(log));
+      EXPECT_EQ(take(prefetcher, i % 5).size(), 2U * static_cast<size_t>(i % 5));
+    }
+    const int batches = log.batches;
+    EXPECT_LE(batches, i % 5 + 3) << "read ahead of its depth";
+    if (i % 10 == 0) std::this_thread::sleep_for(3ms);
+    EXPECT_EQ(log.batches, batches) << "a thread goes on";
   }
 }
 

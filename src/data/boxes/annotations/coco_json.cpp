@@ -195,7 +195,7 @@ CocoDataset read_coco_dataset(const std::string& path, const LabelNames& names) 
     }
     return dataset;
   } catch (const Error& error) {
-    throw Error("cannot read the data set '", path, "': ", error.message());
+    throw Error("cannot read the data set '", path, "': ", error.message()).about(error.path());
   }
 }
 

@@ -226,7 +226,7 @@ std::shared_ptr<RecordSource> open_leveldb(const std::string& folder, LockMode l
                                            const Logger& logger) {
   struct stat status;
   if (::stat(folder.c_str(), &status) != 0)
-    throw Error(quoted(folder), ": cannot open it: ", std::strerror(errno));
+    throw Error(quoted(folder), ": cannot open it: ", std::strerror(errno)).about(folder);
   return std::make_shared<LevelDbSource>(open_databases().get({status.st_dev, status.st_ino}, [&] {
     return std::make_unique<LevelDb>(folder, lock, logger);
   }));

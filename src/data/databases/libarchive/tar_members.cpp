@@ -32,7 +32,8 @@ int open_file(const std::string& path, TarFile& file) {
   if (number < 0 || ::fstat(number, &status) != 0) {
     const int code = errno;
     if (number >= 0) ::close(number);
-    throw Error("cannot open the tar file '", path, "': ", std::strerror(code), path_advice(path));
+    throw Error("cannot open the tar file '", path, "': ", std::strerror(code), path_advice(path))
+        .about(path);
   }
   file = {.path = path,
           .bytes = status.st_size,

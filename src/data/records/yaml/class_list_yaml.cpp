@@ -102,7 +102,7 @@ std::vector<NamedClass> read_yaml_names(const std::string& path) {
   try {
     read_file_bytes(path, text);
   } catch (const Error& error) {
-    throw Error("names of classes '", path, "': ", error.message());
+    throw Error("names of classes '", path, "': ", error.message()).about(error.path());
   }
   return Names(path).read(text);
 }

@@ -1,7 +1,7 @@
 // CUDA devices and their memory.
 #include <numeric>
 
-#include "core/cuda_test.hpp"
+#include "backend/cuda_test.hpp"
 
 namespace crema::test {
 namespace {

@@ -1,7 +1,7 @@
 // The functions of vectors (backend/cpu/value-inl.hpp) at every level of vector instructions,
 // against those of the standard library in double.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "layers/value_test.cpp"
+#define HWY_TARGET_INCLUDE "backend/value_test.cpp"
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,5 +1,5 @@
 // CUDA engines of layers that move, join, reduce and multiply tensors.
-#include "core/cuda_test.hpp"
+#include "backend/cuda_test.hpp"
 
 namespace crema::test {
 namespace {

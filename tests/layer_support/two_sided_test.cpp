@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "core/dispatch.hpp"
-#include "core/fake_device.hpp"
+#include "support/fake_device.hpp"
 #include "support/layer_test.hpp"
 #include "support/needs.hpp"
 

@@ -1,5 +1,5 @@
 // CUDA engines of layers that compute each element by itself.
-#include "core/cuda_test.hpp"
+#include "backend/cuda_test.hpp"
 
 namespace crema::test {
 namespace {

@@ -138,9 +138,14 @@ TYPED_TEST(Blas, EmptySumsLeaveBetaTimesC) {
 
 TYPED_TEST(Blas, EmptyResultsAreNotTouched) {
   using T = TypeParam;
-  gemm<T>(false, false, 0, 5, 3, 1, nullptr, 3, nullptr, 5, 0, nullptr, 5);
-  gemm<T>(false, false, 5, 0, 3, 1, nullptr, 3, nullptr, 1, 0, nullptr, 1);
-  gemv<T>(false, 0, 5, 1, nullptr, nullptr, 0, nullptr);
+  T beside = 7;  // where the result would begin
+  gemm<T>(false, false, 0, 5, 3, 1, nullptr, 3, nullptr, 5, 0, &beside, 5);
+  EXPECT_EQ(beside, 7);
+  gemm<T>(false, false, 5, 0, 3, 1, nullptr, 3, nullptr, 1, 0, &beside, 1);
+  EXPECT_EQ(beside, 7);
+  gemv<T>(false, 0, 5, 1, nullptr, nullptr, 0, &beside);
+  EXPECT_EQ(beside, 7);
+  EXPECT_NO_THROW(gemm<T>(false, false, 0, 5, 3, 1, nullptr, 3, nullptr, 5, 0, nullptr, 5));
 }
 
 TYPED_TEST(Blas, BetaZeroOverwritesNan) {

@@ -1,5 +1,5 @@
 // CUDA engines of layers of images: convolutions, pooling, normalizations.
-#include "core/cuda_test.hpp"
+#include "backend/cuda_test.hpp"
 
 namespace crema::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "net/draw.hpp"
+#include "analysis/draw.hpp"
 
 #include <algorithm>
 #include <map>

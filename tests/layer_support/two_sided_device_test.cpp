@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/fake_device.hpp"
 #include "crema/net.hpp"
 #include "layer_support/two_sided.hpp"
+#include "support/fake_device.hpp"
 #include "support/layer_test.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"

@@ -1,4 +1,4 @@
-#include "net/merge_batch_norm.hpp"
+#include "analysis/merge_batch_norm.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,10 @@
 #include <set>
 #include <span>
 
+#include "analysis/merge_weights.hpp"
 #include "crema/random.hpp"
 #include "model/blob_message.hpp"
 #include "model/partial_copy.hpp"
-#include "net/merge_weights.hpp"
 #include "net/plan.hpp"
 
 namespace crema {

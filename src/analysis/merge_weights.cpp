@@ -1,4 +1,4 @@
-#include "net/merge_weights.hpp"
+#include "analysis/merge_weights.hpp"
 
 #include <algorithm>
 

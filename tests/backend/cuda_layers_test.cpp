@@ -1,7 +1,7 @@
 // CUDA engines agree with the reference, on the cases of the other files, and what else they do.
 #include <cmath>
 
-#include "core/cuda_test.hpp"
+#include "backend/cuda_test.hpp"
 
 namespace crema::test {
 namespace {

@@ -1,5 +1,5 @@
 // CUDA engines of layers of sequences: recurrent ones, attention, CTC and CRF.
-#include "core/cuda_test.hpp"
+#include "backend/cuda_test.hpp"
 
 namespace crema::test {
 namespace {

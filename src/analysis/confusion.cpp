@@ -1,4 +1,4 @@
-#include "net/confusion.hpp"
+#include "analysis/confusion.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Nets and training on a CUDA device.
-#include "core/cuda_test.hpp"
+#include "backend/cuda_test.hpp"
 #include "crema/solver.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"

@@ -1,5 +1,5 @@
 // Folding of BatchNorm, Scale and Bias into the weights beside them.
-#include "net/merge_batch_norm.hpp"
+#include "analysis/merge_batch_norm.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
