@@ -147,7 +147,8 @@ void run_forward(Plan& plan, const Action& action) {
     } catch (Error& error) {
       try {
         if (error.sample() >= 0 && !node.is_conversion() && !node.node->bottoms.empty())
-          error.in_record(record_key(plan, node.node->bottoms[label_bottom(*node.node)], error.sample()));
+          error.in_record(
+              record_key(plan, node.node->bottoms[label_bottom(*node.node)], error.sample()));
       } catch (const Error&) {  // of reading the key: `error` matters more
       }
       throw;

@@ -52,8 +52,8 @@ struct Plan {
   bool force_backward = false;
   bool debug_info = false;   // the prototxt asks for it: nothing is fused, and each pass is logged
   bool logs_passes = false;  // set_debug_info() asks for it
-  bool warns_of_losses = true;  // that are not finite (net/not_finite.hpp)
-  std::string file;          // of the prototxt; "": a message
+  bool warns_of_losses = true;        // that are not finite (net/not_finite.hpp)
+  std::string file;                   // of the prototxt; "": a message
   std::unique_ptr<RunState> own_run;  // null if NetOptions::run is set
   RunState* run = nullptr;            // NetOptions::run or own_run
   bool advances = false;              // the next pass increments the iteration
