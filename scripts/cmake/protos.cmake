@@ -24,7 +24,7 @@ endforeach()
 # A compiler spends most of a message file on the headers of protobuf's runtime: files that include
 # many of them each share that cost. Two names are the same in all of them, and have to differ here.
 # Paths are relative, so that ccache serves other clones.
-set(crema_message_batch 10)
+set(crema_message_batch 28)
 set(crema_message_units "")
 list(LENGTH crema_protos count)
 set(first 0)
