@@ -15,10 +15,11 @@
 // reshape or forward throws because a layer refuses a shape, the next forward plans again: the
 // caller can give the inputs other shapes and continue.
 //
-// Threads: one thread at a time may use a net. On the CPU, several nets may run at the same time in
-// different threads. Nets that share parameters (NetOptions::share_params_with) may run forward at
-// the same time, but not backward, and not if a layer changes parameters in forward, as BatchNorm
-// does in the TRAIN phase. On CUDA, one thread at a time may use the nets of a context.
+// Threads: one thread at a time may use a net. Net::runner() gives another thread the same net. On
+// the CPU, several nets may run at the same time in different threads. Nets that share parameters
+// (runners, and NetOptions::share_params_with) may run forward at the same time, but not backward,
+// and not if a layer changes parameters in forward, as BatchNorm does in the TRAIN phase. On CUDA,
+// one thread at a time may use the nets of a context.
 #pragma once
 
 #include <functional>
@@ -161,6 +162,13 @@ class Net {
   Net(Net&&) noexcept;
   Net& operator=(Net&&) noexcept;
 
+  /// The same net for another thread: it shares graph, parameters and what is derived from them,
+  /// and has layers, activations, shapes and a run state of its own. It runs forward alone. This
+  /// net may be destroyed first; the context may not. Weights that are loaded into one of them are
+  /// those of all; no pass may run meanwhile. Error if the net trains, reads data, adds noise to
+  /// parameters, or runs on a device.
+  Net runner() const;
+
   const std::string& name() const;
   Phase phase() const;
   Context& context() const;
@@ -250,7 +258,7 @@ class Net {
   /// The weight of blob `name` in the loss; 0 if the blob is no loss.
   float loss_weight(const std::string& name) const;
 
-  /// The parameters of this net, without those of share_params_with.
+  /// The parameters of this net, without those of share_params_with. A runner has none of its own.
   ParameterArena& params();
   const ParameterArena& params() const;
 
@@ -283,6 +291,7 @@ class Net {
 
  private:
   friend struct Plan;
+  explicit Net(std::unique_ptr<Plan> plan);
   std::unique_ptr<Plan> plan_;
 };
 

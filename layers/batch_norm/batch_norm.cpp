@@ -181,7 +181,7 @@ BatchNormLayer::Ending BatchNormLayer::ending() const {
       ending.scale = step.scale;
       ending.bias = step.bias;
     }
-    if (step.kind == TailStep::Kind::activation) ending.relu = true;
+    if (step.kind == TailStep::Kind::relu) ending.relu = true;
   }
   return ending;
 }

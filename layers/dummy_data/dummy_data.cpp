@@ -56,7 +56,7 @@ class DummyDataLayer : public Layer {
 
   void forward_cpu(Blobs, Blobs top) override {
     for (size_t i = 0; i < top.size(); ++i) {
-      if (is_constant(i)) {
+      if (fills_constant(i)) {
         fill_constant(i, top[i]->data);
         continue;
       }
@@ -70,14 +70,14 @@ class DummyDataLayer : public Layer {
   /// Before the first pass, so that the program may write something else there.
   void prepare_reference(Blobs, Blobs top) override {
     for (size_t i = 0; i < top.size(); ++i) {
-      if (is_constant(i)) fill_constant(i, top[i]->data);
+      if (fills_constant(i)) fill_constant(i, top[i]->data);
     }
   }
 
  private:
   const DummyDataParameter& settings() const { return param().dummy_data_param(); }
   const Filler& filler(size_t top) const { return fillers_[fillers_.size() == 1 ? 0 : top]; }
-  bool is_constant(size_t top) const { return filler(top).type == Filler::Type::constant; }
+  bool fills_constant(size_t top) const { return filler(top).type == Filler::Type::constant; }
 
   /// Does nothing if it filled this memory before.
   void fill_constant(size_t top, Tensor& data) {

@@ -26,7 +26,7 @@ std::unique_ptr<Layer> make_gru(const LayerInit& init) {
 
 void register_gru(Registry& registry) {
   registry.add("GRU", make_gru);
-  add_device_side(registry, "GRU");
+  add_device_engine(registry, "GRU");
   add_recurrent_engine(registry, "GRU");
 }
 

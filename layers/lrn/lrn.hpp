@@ -31,7 +31,8 @@ class LRNLayer : public TwoSidedLayer {
   }
   /// What each place adds to the gradients around it.
   size_t scratch_bytes() const override { return scratch_bytes_; }
-  size_t kept_bytes() const override { return engine() == nullptr ? scratch_bytes_ : 0; }
+  /// On a device, its kernel plans it.
+  size_t kept_bytes() const override { return context().on_gpu() ? 0 : scratch_bytes_; }
 
  protected:
   /// The scale is computed again from x, which is cheaper than to keep it.

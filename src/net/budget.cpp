@@ -45,10 +45,18 @@ std::string size_text(size_t bytes) {
   return text;
 }
 
+/// What the prototxt asks for.
+void drop_as_asked(Program& program) {
+  for (const NodeId id : program.order) {
+    ProgramNode& node = program[id];
+    node.dropped = !node.is_conversion() && node.node->recompute;
+  }
+}
+
 class Budget {
  public:
-  explicit Budget(Plan& plan)
-      : plan_(plan), program_(*plan.program), budget_(plan.options.memory_budget) {
+  Budget(Plan& plan, Program& program)
+      : plan_(plan), program_(program), budget_(plan.options.memory_budget) {
     for (size_t k = 0; k < program_.order.size(); ++k) place_[program_.order[k]] = k;
     fixed_ = program_.memory.parameters + program_.memory.engines +
              plan.arena.data().bytes() * static_cast<size_t>(plan.options.parameter_copies);
@@ -102,13 +110,13 @@ class Budget {
     double seconds = 0;      // of these
   };
 
-  Node& at(size_t k) { return plan_.node(program_.order[k]); }
+  ProgramNode& at(size_t k) { return program_[program_.order[k]]; }
 
   Trial attempt(std::vector<bool> chosen, std::vector<bool> kept) {
     Trial trial{.chosen = std::move(chosen), .kept = std::move(kept)};
     apply(trial);
-    make_schedule(plan_);
-    try_memory(plan_);
+    make_schedule(plan_, program_);
+    try_memory(plan_, program_);
     trial.bytes = fixed_ + program_.memory.activations;
     for (const Action& action : program_.backward) {
       if (!action.again) continue;
@@ -119,7 +127,7 @@ class Budget {
   }
 
   void apply(const Trial& trial) {
-    for (const NodeId id : program_.order) plan_.node(id).dropped = plan_.node(id).recompute;
+    drop_as_asked(program_);
     for (size_t k = 0; k < trial.chosen.size(); ++k) {
       if (!trial.chosen[k]) continue;
       for (const size_t other : along_[k]) {
@@ -131,12 +139,12 @@ class Budget {
   /// Sets the seconds of a forward pass of each node.
   void measure_nodes() {
     for (const NodeId id : program_.order) {
-      const Node& node = plan_.node(id);
-      const Flops flops = node.layer->flops(plan_.blobs(node.reads), plan_.blobs(node.makes));
+      const ProgramNode& node = program_[id];
+      const Flops flops = node.layer->flops(program_.blobs(node.reads), program_.blobs(node.makes));
       double bytes = 0;
-      for (const Blob* blob : plan_.blobs(node.reads))
+      for (const Blob* blob : program_.blobs(node.reads))
         bytes += static_cast<double>(blob->data.bytes());
-      for (const Blob* blob : plan_.blobs(node.makes))
+      for (const Blob* blob : program_.blobs(node.makes))
         bytes += static_cast<double>(blob->data.bytes());
       // Backward takes about twice the time of forward.
       const double both = node.needs_backward ? 3 : 1;
@@ -152,20 +160,20 @@ class Budget {
   }
 
   /// Whether a second forward pass may make the tops of the node.
-  bool may_drop(const Node& node) const {
-    return !node.is_conversion && node.needs_backward && !node.follows_values &&
+  bool may_drop(const ProgramNode& node) const {
+    return !node.is_conversion() && node.needs_backward && !node.follows_values &&
            !node.layer->is_source() && node.layer->top_shapes() == TopShapes::fixed &&
-           !node.tops.empty() && std::ranges::none_of(node.tops, [&](ValueId top) {
-             return plan_.value(top).reserved || plan_.has_late_shape(plan_.value(top));
+           !node.makes.empty() && std::ranges::none_of(node.node->tops, [&](ValueId top) {
+             return program_[top].reserved || plan_.graph->has_late_shape(top);
            });
   }
 
   /// Sets the candidates, in the order of seconds a byte, and what is dropped along with each. The
   /// schedule is that without dropped nodes.
   void find_candidates() {
-    IdVector<ValueId, bool> stored(plan_.values.size(), false);
+    IdVector<ValueId, bool> stored(program_.values.size(), false);
     for (const NodeId id : program_.order) {
-      const Node& node = plan_.node(id);
+      const ProgramNode& node = program_[id];
       if (!node.needs_backward) continue;
       const BackwardReads reads = node.kernel->backward_reads();
       for (size_t i = 0; i < node.reads.size(); ++i) {
@@ -177,10 +185,10 @@ class Budget {
     }
     const size_t count = program_.order.size();
     bytes_.assign(count, 0);
-    for (size_t v = 0; v < plan_.values.size(); ++v) {
-      const Value& value = plan_.value(ValueId(v));
-      if (stored[ValueId(v)] && !value.fused_away)
-        bytes_[place_.at(value.producer)] += value.blob.data.bytes();
+    for (const ValueId id : IdRange<ValueId>(program_.values.size())) {
+      const ProgramValue& value = program_[id];
+      if (stored[id] && !value.fused_away)
+        bytes_[place_.at(value.producer)] += value.blob->data.bytes();
     }
     along_.assign(count, {});
     std::vector<double> rates(count, 0);
@@ -188,7 +196,7 @@ class Budget {
       if (!may_drop(at(k))) continue;
       along_[k] = {k};
       for (const ValueId read : at(k).reads) {
-        const size_t maker = place_.at(plan_.value(read).producer);
+        const size_t maker = place_.at(program_[read].producer);
         if (bytes_[maker] == 0) along_[k].insert(along_[maker].begin(), along_[maker].end());
       }
       if (bytes_[k] == 0) continue;
@@ -206,9 +214,9 @@ class Budget {
     for (size_t k = 0; k < count; ++k) {
       if (along_[k].empty()) continue;
       size_t last = k;
-      for (const auto& value : plan_.values) {
-        if (value->producer != program_.order[k]) continue;
-        for (const Use& use : value->readers) last = std::max(last, place_.at(use.node));
+      for (const ProgramValue& value : program_.values) {
+        if (value.producer != program_.order[k]) continue;
+        for (const Use& use : value.readers) last = std::max(last, place_.at(use.node));
       }
       for (size_t cut = k; cut < last; ++cut) crossing_[cut].push_back(k);
     }
@@ -241,7 +249,7 @@ class Budget {
 
   size_t tops_bytes(size_t k) {
     size_t bytes = 0;
-    for (const Blob* blob : plan_.blobs(at(k).makes)) bytes += blob->data.bytes();
+    for (const Blob* blob : program_.blobs(at(k).makes)) bytes += blob->data.bytes();
     return bytes;
   }
 
@@ -277,7 +285,7 @@ class Budget {
   void say(const std::string& what) {
     const std::string content = text("memory budget ", size_text(budget_), ": ", what);
     // One note, not one for each set of shapes.
-    if (plan_.kept.empty()) plan_.note(content);
+    if (plan_.programs.empty()) plan_.note(content);
   }
 
   [[noreturn]] void refuse(size_t plain, size_t least) const {
@@ -309,9 +317,9 @@ class Budget {
 
 }  // namespace
 
-void choose_dropped(Plan& plan) {
-  for (const NodeId id : plan.program->order) plan.node(id).dropped = plan.node(id).recompute;
-  if (plan.options.memory_budget > 0) Budget(plan).run();
+void choose_dropped(Plan& plan, Program& program) {
+  drop_as_asked(program);
+  if (plan.options.memory_budget > 0) Budget(plan, program).run();
 }
 
 }  // namespace crema

@@ -141,7 +141,8 @@ void move_labels(const Node& node, const std::vector<ClassNames>& all,
 
 }  // namespace
 
-void tell_classes(const Plan& plan, const Node& node) {
+void tell_classes(const Plan& plan, NodeId id) {
+  const Node& node = plan.node(id);
   DataSource* source = node.layer->data_source();
   if (source == nullptr || !source->labels_by_names()) return;
   if (plan.options.phase != Phase::test || node.layer->phase() != Phase::test) return;
@@ -182,9 +183,9 @@ void tell_classes(const Plan& plan, const Node& node) {
 void check_classes(const Plan& plan) {
   if (plan.options.phase != Phase::train) return;
   std::vector<ClassNames> all;
-  IdVector<ValueId, std::vector<size_t>> labels(plan.values.size());  // whose: indices into `all`
-  for (const NodeId id : plan.layer_nodes()) {
-    const Node& node = plan.node(id);
+  IdVector<ValueId, std::vector<size_t>> labels(
+      plan.graph->values.size());  // whose: indices into `all`
+  for (const Node& node : plan.graph->nodes) {
     const DataSource* source = node.layer->data_source();
     if (source != nullptr && !source->class_names().empty()) {
       ClassNames classes = source->look_up_classes();

@@ -56,8 +56,8 @@ void log_line(const Plan& plan, const std::string& text) {
 }  // namespace
 
 void log_action(const Plan& plan, const Action& action) {
-  const Node& node = plan.node(action.node);
-  if (!is_logged(plan) || node.is_conversion || action.again) return;
+  const ProgramNode& node = (*plan.program)[action.node];
+  if (!is_logged(plan) || node.is_conversion() || action.again) return;
   const Layer& layer = *node.layer;
   const auto line = [&](const char* pass, const std::string& what, double mean) {
     log_line(plan, text("[", pass, "] Layer ", layer.name(), ", ", what, ": ", mean));

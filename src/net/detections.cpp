@@ -20,7 +20,7 @@ const Node* producer_of(const Plan& plan, ValueId value) {
 void check_softmax(const Plan& plan, const Node& softmax, const std::string& confidences,
                    int64_t classes) {
   const Value& rows = plan.value(softmax.bottoms[0]);
-  const Shape& shape = rows.blob.shape();
+  const Shape& shape = plan.blob(softmax.bottoms[0]).shape();
   const int axis = shape.canonical_axis(softmax.layer->param().softmax_param().axis());
   if (shape[axis] == classes && shape.count(axis + 1) == 1) return;
   const Node* reshape = producer_of(plan, softmax.bottoms[0]);
@@ -68,7 +68,7 @@ void check_order(const Plan& plan, ValueId value, const std::string& predictions
   const Node* node = producer_of(plan, value);
   if (node == nullptr) return;
   const std::string& type = node->layer->type();
-  const Shape& shape = plan.value(value).blob.shape();
+  const Shape& shape = plan.blob(value).shape();
   if (type == "Convolution" && shape.rank() == 4 && shape[1] > 1 && shape.count(2) > 1)
     throw Error("the predictions '", predictions,
                 "' have the values of a prior box one behind the other, but ", named(*node),
@@ -103,8 +103,7 @@ void check_evaluated(const Plan& plan, const Node& node) {
 }  // namespace
 
 void check_detections(const Plan& plan) {
-  for (const NodeId id : plan.layer_nodes()) {
-    const Node& node = plan.node(id);
+  for (const Node& node : plan.graph->nodes) {
     const std::string& type = node.layer->type();
     in_node(node, [&] {
       if (type == "DetectionOutput") {

@@ -14,10 +14,10 @@
 namespace crema {
 namespace {
 
-double weighted_sum(const Value& value) {
+double weighted_sum(const ProgramValue& value) {
   double sum = 0;
-  dispatch_float(value.blob.data.dtype(), [&](auto zero) {
-    for (const auto x : value.blob.data.values<decltype(zero)>()) sum += static_cast<double>(x);
+  dispatch_float(value.blob->data.dtype(), [&](auto zero) {
+    for (const auto x : value.blob->data.values<decltype(zero)>()) sum += static_cast<double>(x);
   });
   return sum * static_cast<double>(value.loss_weight);
 }
@@ -26,18 +26,19 @@ double weighted_sum(const Value& value) {
 /// or several sources make it.
 std::string record_key(const Plan& plan, const Node& node, size_t bottom, int64_t index) {
   if (bottom >= node.bottoms.size()) return {};
-  const int64_t samples = plan.value(node.bottoms[bottom]).blob.shape().dim_or_1(0);
+  const int64_t samples = plan.blob(node.bottoms[bottom]).shape().dim_or_1(0);
   std::set<NodeId> met;
   std::vector<ValueId> above = {node.bottoms[bottom]};
   std::set<const DataSource*> sources;
   while (!above.empty()) {
-    const Value& value = plan.value(above.back());
+    const ValueId id = above.back();
     above.pop_back();
     // A layer that splits or joins batches changes the indices of the samples.
-    if (value.blob.shape().dim_or_1(0) != samples) return {};
-    if (!met.insert(value.producer).second) continue;
-    const Node& producer = plan.node(value.producer);
-    const DataSource* source = producer.layer->data_source();
+    if (plan.blob(id).shape().dim_or_1(0) != samples) return {};
+    const NodeId maker = plan.value(id).producer;
+    if (!met.insert(maker).second) continue;
+    const Node& producer = plan.node(maker);
+    const DataSource* source = plan.layer(maker).data_source();
     if (source != nullptr) sources.insert(source);
     above.insert(above.end(), producer.bottoms.begin(), producer.bottoms.end());
   }
@@ -55,15 +56,16 @@ size_t label_bottom(const Node& node) {
 
 /// Logs why a loss is not finite, once until it is finite again. Its bottoms may be overwritten
 /// later in the pass.
-void check_loss(const Plan& plan, Node& node, const Value& loss) {
-  const double value = dispatch_float(loss.blob.data.dtype(), [&]<class T>(T) {
-    return static_cast<double>(loss.blob.data.read<T>()[0]);
+void check_loss(Plan& plan, NodeId id, const ProgramValue& loss) {
+  const ProgramNode& node = (*plan.program)[id];
+  const double value = dispatch_float(loss.blob->data.dtype(), [&]<class T>(T) {
+    return static_cast<double>(loss.blob->data.read<T>()[0]);
   });
   if (std::isfinite(value)) {
-    node.told_not_finite = false;
+    plan.not_finite.erase(id);
     return;
   }
-  if (std::exchange(node.told_not_finite, true)) return;
+  if (!plan.not_finite.insert(id).second) return;
   std::string why = std::isnan(value) ? "its bottoms and parameters are finite"
                                       : "its bottoms are finite: its terms are too large";
   for (size_t i = 0; i < node.layer->params().size(); ++i) {
@@ -80,40 +82,42 @@ void check_loss(const Plan& plan, Node& node, const Value& loss) {
     why = text("its bottom '", node.bottom_blobs[i]->name, "' (", data.shape().str(), ") is ",
                describe_element(data, at));
     const int64_t each = std::max<int64_t>(data.count() / data.shape().dim_or_1(0), 1);
-    const std::string key = record_key(plan, node, i, at / each);
+    const std::string key = node.is_conversion() ? "" : record_key(plan, *node.node, i, at / each);
     if (!key.empty()) why += text(" (record '", key, "')");
     break;
   }
-  plan.context->log(Severity::warning, text("layer '", node.name, "' (", node.layer->type(),
-                                            "): the loss '", loss.name, "' is ", value, ": ", why));
+  plan.context->log(Severity::warning,
+                    text("layer '", node.layer->name(), "' (", node.layer->type(), "): the loss '",
+                         loss.name, "' is ", value, ": ", why));
 }
 
 /// Whether the node has no element to read and none to write: all engines may refuse such a
 /// problem.
-bool is_empty(const Node& node) {
+bool is_empty(const ProgramNode& node) {
   const auto empty = [](const Blob* blob) { return blob->shape().count() == 0; };
   return node.follows_values && !node.top_blobs.empty() && empty(node.bottom_blobs.front()) &&
          std::ranges::all_of(node.top_blobs, empty);
 }
 
 /// Reshapes and prepares a node whose bottoms have shapes that are known during forward only.
-void follow_shapes(const Plan& plan, Node& node) {
+void follow_shapes(Plan& plan, NodeId id) {
+  ProgramNode& node = (*plan.program)[id];
   // Edges are blobs of their own, which do not follow the value. Other bottoms stay as they are.
   for (size_t i = 0; i < node.reads.size(); ++i) {
-    node.bottom_blobs[i]->reshape(plan.value(node.reads[i]).blob.shape());
+    node.bottom_blobs[i]->reshape((*plan.program)[node.reads[i]].blob->shape());
   }
-  if (std::ranges::equal(node.bottom_blobs, node.prepared_for, {}, &Blob::shape)) return;
+  if (std::ranges::equal(node.bottom_blobs, node.made_for, {}, &Blob::shape)) return;
   // If the layer refuses the shapes, the next pass asks it again.
-  node.prepared_for.clear();
+  node.made_for.clear();
   node.layer->reshape(node.bottom_blobs, node.top_blobs);
-  check_places(plan, node);
+  if (!node.is_conversion()) check_places(plan, id);
   if (!is_empty(node))
     node.kernel = make_kernel(*node.layer, node.option, node.bottom_blobs, node.top_blobs);
-  for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
+  for (const Blob* blob : node.bottom_blobs) node.made_for.push_back(blob->shape());
 }
 
-[[noreturn]] void refuse_shape(const Node& node, const Value& value) {
-  const Shape& shape = value.blob.shape();
+[[noreturn]] void refuse_shape(const ProgramNode& node, const ProgramValue& value) {
+  const Shape& shape = value.blob->shape();
   if (node.layer->top_shapes() == TopShapes::fixed && !node.follows_values) {
     throw Error("changed the shape of its top '", value.name, "' in forward from ",
                 value.planned.str(), " to ", shape.str(),
@@ -125,15 +129,16 @@ void follow_shapes(const Plan& plan, Node& node) {
 
 /// Error unless the tops have the shapes that memory was planned for, or fit if they may be
 /// smaller.
-void check_shapes(const Plan& plan, const Node& node) {
+void check_shapes(const Plan& plan, const ProgramNode& node) {
   const bool late = node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
   for (size_t t = 0; t < node.makes.size(); ++t) {
-    const Value& value = plan.value(node.makes[t]);
+    const ProgramValue& value = (*plan.program)[node.makes[t]];
     const Blob& blob = *node.top_blobs[t];
     if (blob.shape() == value.planned) continue;
     const bool fits = storage_count(blob.shape(), blob.data.format()) <=
                       storage_count(value.planned, blob.data.format());
-    const bool may_shrink = late || (!node.is_conversion && plan.has_late_shape(value));
+    const bool may_shrink =
+        late || (!node.is_conversion() && plan.graph->has_late_shape(node.node->tops[t]));
     if (!may_shrink || !fits) refuse_shape(node, value);
   }
 }
@@ -154,35 +159,40 @@ class Recomputing {
 /// As long as it lives, the layer of the node computes with the noisy values.
 class WithNoise {
  public:
-  explicit WithNoise(Node& node) : node_(node) {
-    for (ParameterNoise& noise : node_.noise) noise.parameter->compute_with(noise.values.get());
+  WithNoise(Plan& plan, NodeId id) {
+    const auto found = plan.noise.find(id);
+    if (found != plan.noise.end()) noises_ = &found->second;
+    if (noises_ == nullptr) return;
+    for (ParameterNoise& noise : *noises_) noise.parameter->compute_with(noise.values.get());
   }
   ~WithNoise() {
-    for (ParameterNoise& noise : node_.noise) noise.parameter->compute_with(nullptr);
+    if (noises_ == nullptr) return;
+    for (ParameterNoise& noise : *noises_) noise.parameter->compute_with(nullptr);
   }
   WithNoise(const WithNoise&) = delete;
   WithNoise& operator=(const WithNoise&) = delete;
 
  private:
-  Node& node_;
+  std::vector<ParameterNoise>* noises_ = nullptr;
 };
 
 void run_forward(Plan& plan, const Action& action) {
-  Node& node = plan.node(action.node);
+  Program& program = *plan.program;
+  ProgramNode& node = program[action.node];
   std::optional<Recomputing> recomputing;
   if (action.again) recomputing.emplace(*plan.run);
   in_node(node, [&] {
-    if (node.follows_values) follow_shapes(plan, node);
+    if (node.follows_values) follow_shapes(plan, action.node);
     try {
       if (!is_empty(node)) {
-        if (!action.again) draw_noise(node);
-        const WithNoise noise(node);
+        if (!action.again) draw_noise(plan, action.node);
+        const WithNoise noise(plan, action.node);
         node.kernel->forward(action.bottoms, action.tops);
       }
     } catch (Error& error) {
       try {
-        if (error.sample() >= 0)
-          error.in_record(record_key(plan, node, label_bottom(node), error.sample()));
+        if (error.sample() >= 0 && !node.is_conversion())
+          error.in_record(record_key(plan, *node.node, label_bottom(*node.node), error.sample()));
       } catch (const Error&) {  // of reading the key: `error` matters more
       }
       throw;
@@ -193,8 +203,8 @@ void run_forward(Plan& plan, const Action& action) {
     // To look at a loss on a device would wait for all that is queued there; the solver looks.
     if (plan.context->on_gpu()) return;
     for (const ValueId top : node.makes) {
-      const Value& value = plan.value(top);
-      if (value.loss_weight != 0 && value.blob.count() == 1) check_loss(plan, node, value);
+      const ProgramValue& value = program[top];
+      if (value.loss_weight != 0 && value.blob->count() == 1) check_loss(plan, action.node, value);
     }
   });
 }
@@ -202,7 +212,7 @@ void run_forward(Plan& plan, const Action& action) {
 }  // namespace
 
 void run_action(Plan& plan, const Action& action) {
-  Node& node = plan.node(action.node);
+  ProgramNode& node = (*plan.program)[action.node];
   const ComputeDevice device =
       plan.context->on_gpu() ? ComputeDevice(plan.context->backend()) : ComputeDevice();
   switch (action.kind) {
@@ -216,7 +226,7 @@ void run_action(Plan& plan, const Action& action) {
     case Action::Kind::backward:
       if (is_empty(node)) return;
       in_node(node, [&] {
-        const WithNoise noise(node);
+        const WithNoise noise(plan, action.node);
         node.kernel->backward(action.tops, node.propagate, action.bottoms);
       });
       return log_action(plan, action);
@@ -228,10 +238,10 @@ void run_action(Plan& plan, const Action& action) {
   }
 }
 
-double losses_of(const Plan& plan, const Node& node) {
+double losses_of(const Program& program, const ProgramNode& node) {
   double loss = 0;
   for (const ValueId top : node.makes) {
-    if (plan.value(top).loss_weight != 0) loss += weighted_sum(plan.value(top));
+    if (program[top].loss_weight != 0) loss += weighted_sum(program[top]);
   }
   return loss;
 }

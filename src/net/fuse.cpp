@@ -30,7 +30,7 @@ void remove_between(Plan& plan, ValueId id) {
 
 /// Moves an operation in front of a layer that commutes with it into the tail of that layer.
 void move_steps_back(Plan& plan) {
-  for (const NodeId id : plan.layer_nodes()) {
+  for (const NodeId id : plan.graph->node_ids()) {
     Node& node = plan.node(id);
     const std::optional<TailStep> step = node.layer->as_tail_step();
     if (!step || node.bottoms.size() != 1) continue;
@@ -46,7 +46,6 @@ void move_steps_back(Plan& plan) {
     }
     remove_between(plan, node.tops[0]);
     reader.bottoms = {source};
-    reader.bottom_blobs = {&plan.value(source).blob};
     reader.propagate[0] = reader.propagate[0] && node.propagate[0];
     node.fused_into = next;
   }
@@ -89,7 +88,6 @@ bool append(Plan& plan, NodeId id, const Use& use) {
       if (entry.node == use.node) entry = {id, node.bottoms.size()};
     }
     node.propagate.push_back(reader.propagate[1 - use.bottom]);
-    node.bottom_blobs.push_back(&plan.value(other).blob);
     node.bottoms.push_back(other);
   }
   return true;
@@ -100,7 +98,7 @@ bool append(Plan& plan, NodeId id, const Use& use) {
 void fuse_layers(Plan& plan) {
   if (!plan.options.fuse || plan.options.keep_all || plan.debug_info) return;
   move_steps_back(plan);
-  for (const NodeId id : plan.layer_nodes()) {
+  for (const NodeId id : plan.graph->node_ids()) {
     Node& node = plan.node(id);
     while (node.scheduled()) {
       Use use;
@@ -110,7 +108,6 @@ void fuse_layers(Plan& plan) {
       if (!append(plan, id, use)) break;
       remove_between(plan, node.tops[0]);
       node.tops = reader.tops;
-      node.top_blobs = reader.top_blobs;
       node.needs_backward = node.needs_backward || reader.needs_backward;
       node.recompute = reader.recompute;
       plan.value(node.tops[0]).producer = id;
@@ -120,7 +117,7 @@ void fuse_layers(Plan& plan) {
 }
 
 void require(Plan& plan) {
-  for (const NodeId id : plan.layer_nodes()) {
+  for (const NodeId id : plan.graph->node_ids()) {
     const Node& node = plan.node(id);
     if (!node.scheduled()) continue;
     const auto shown = [&](ValueId top) { return plan.shows(plan.value(top)); };

@@ -45,9 +45,8 @@ bool depends(const Node& node, size_t top, size_t bottom) {
 bool is_loss(const Plan& plan, ValueId value) { return plan.value(value).loss_weight != 0; }
 
 void resolve_wanted(Plan& plan) {
-  IdVector<ValueId, bool> wants(plan.values.size(), false);
-  for (const NodeId id : plan.layer_nodes()) {
-    Node& node = plan.node(id);
+  IdVector<ValueId, bool> wants(plan.graph->values.size(), false);
+  for (Node& node : plan.graph->nodes) {
     const LayerParameter& param = node.layer->param();
     bool any = has_learning_params(*node.layer);
     node.propagate.assign(node.bottoms.size(), false);
@@ -72,8 +71,8 @@ void resolve_wanted(Plan& plan) {
 }
 
 void resolve_reached(Plan& plan) {
-  IdVector<ValueId, bool> reached(plan.values.size(), false);
-  for (size_t n = plan.layer_count; n-- > 0;) {
+  IdVector<ValueId, bool> reached(plan.graph->values.size(), false);
+  for (size_t n = plan.graph->nodes.size(); n-- > 0;) {
     Node& node = plan.node(NodeId(n));
     bool any = false;
     for (ValueId top : node.tops) any = any || reached[top] || is_loss(plan, top);
@@ -89,12 +88,12 @@ void resolve_reached(Plan& plan) {
 class PathCheck {
  public:
   explicit PathCheck(const Plan& plan)
-      : plan_(plan), losses_(plan.values.size()), learns_(plan.values.size(), false) {
+      : plan_(plan), losses_(plan.graph->values.size()), learns_(plan.graph->values.size(), false) {
     find_learning();
   }
 
   void run() {
-    for (size_t n = plan_.layer_count; n-- > 0;) {
+    for (size_t n = plan_.graph->nodes.size(); n-- > 0;) {
       const Node& node = plan_.node(NodeId(n));
       check_own_losses(node);
       check_tops(node);
@@ -124,8 +123,7 @@ class PathCheck {
 
   /// Sets `learns_`: something learns on which the value depends, and it is no constant.
   void find_learning() {
-    for (const NodeId id : plan_.layer_nodes()) {
-      const Node& node = plan_.node(id);
+    for (const Node& node : plan_.graph->nodes) {
       for (size_t t = 0; t < node.tops.size(); ++t) {
         learns_[node.tops[t]] = has_gradient(node, t) && learns(node, t);
       }
@@ -292,10 +290,10 @@ bool has_learning_params(const Layer& layer) {
 }
 
 void resolve_gradients(Plan& plan) {
-  for (const auto& node : plan.nodes) node->propagate.assign(node->bottoms.size(), false);
+  for (Node& node : plan.graph->nodes) node.propagate.assign(node.bottoms.size(), false);
   if (!plan.trains) return;
-  for (const auto& node : plan.nodes) {
-    for (const auto& parameter : node->layer->params()) {
+  for (Node& node : plan.graph->nodes) {
+    for (const auto& parameter : node.layer->params()) {
       parameter->needs_gradient =
           parameter->learnable && (parameter->lr_mult != 0 || plan.force_backward);
     }
@@ -304,15 +302,15 @@ void resolve_gradients(Plan& plan) {
   PathCheck(plan).run();
   resolve_reached(plan);
   if (!plan.force_backward) return;
-  for (const auto& node : plan.nodes) {
+  for (Node& node : plan.graph->nodes) {
     const auto needs = [](const auto& parameter) { return parameter->needs_gradient; };
-    bool any = std::ranges::any_of(node->layer->params(), needs);
-    for (size_t i = 0; i < node->bottoms.size(); ++i) {
+    bool any = std::ranges::any_of(node.layer->params(), needs);
+    for (size_t i = 0; i < node.bottoms.size(); ++i) {
       const int bottom = static_cast<int>(i);
-      node->propagate[i] = node->propagate[i] || node->layer->allow_force_backward(bottom);
-      any = any || node->propagate[i];
+      node.propagate[i] = node.propagate[i] || node.layer->allow_force_backward(bottom);
+      any = any || node.propagate[i];
     }
-    node->needs_backward = any;
+    node.needs_backward = any;
   }
 }
 

@@ -10,21 +10,22 @@ namespace crema {
 namespace {
 
 ValueId add_value(Plan& plan, const std::string& name, NodeId producer) {
-  auto value = std::make_unique<Value>();
-  auto& versions = plan.versions[name];
-  value->name = name;
-  value->version = static_cast<int>(versions.size());
-  value->producer = producer;
-  value->blob.name = name;
-  value->blob.set_layout({plan.options.dtype});
-  versions.push_back(plan.values.push_back(std::move(value)));
+  auto& versions = plan.graph->versions[name];
+  Value value;
+  value.name = name;
+  value.version = static_cast<int>(versions.size());
+  value.producer = producer;
+  auto blob = std::make_unique<Blob>(name);
+  blob->set_layout({plan.options.dtype});
+  plan.blobs.push_back(std::move(blob));
+  versions.push_back(plan.graph->values.push_back(std::move(value)));
   return versions.back();
 }
 
 /// The names of all blobs, in order.
 std::vector<std::string> blob_names(const Plan& plan) {
   std::vector<std::string> names;
-  for (const auto& entry : plan.versions) names.push_back(entry.first);
+  for (const auto& entry : plan.graph->versions) names.push_back(entry.first);
   return names;
 }
 
@@ -56,10 +57,11 @@ const Node* shapeless_input(const Plan& plan, const Node& node) {
 }
 
 /// Calls setup and reshape of the layer. An Input without a shape is blamed itself, not its reader.
-void set_up(const Plan& plan, Node& node) {
+void set_up(const Plan& plan, const Node& node) {
+  const std::vector<Blob*> bottoms = plan.blobs_of(node.bottoms), tops = plan.blobs_of(node.tops);
   try {
-    node.layer->setup(node.bottom_blobs, node.top_blobs);
-    node.layer->reshape(node.bottom_blobs, node.top_blobs);
+    node.layer->setup(bottoms, tops);
+    node.layer->reshape(bottoms, tops);
   } catch (const Error& error) {
     const Node* input = shapeless_input(plan, node);
     if (input == nullptr) throw;
@@ -149,8 +151,8 @@ Error unknown_bottom(const Plan& plan, const Place& place, const std::string& na
 void connect(Plan& plan, Node& node, NodeId id, const Place& place) {
   const LayerParameter& param = place.net.layer(place.layer);
   for (const auto& name : param.bottom()) {
-    const auto found = plan.versions.find(name);
-    if (found == plan.versions.end()) throw unknown_bottom(plan, place, name);
+    const auto found = plan.graph->versions.find(name);
+    if (found == plan.graph->versions.end()) throw unknown_bottom(plan, place, name);
     const ValueId value = found->second.back();
     plan.value(value).uses.push_back({id, node.bottoms.size()});
     node.bottoms.push_back(value);
@@ -159,8 +161,8 @@ void connect(Plan& plan, Node& node, NodeId id, const Place& place) {
   for (const auto& name : param.top()) {
     const bool in_place = std::ranges::find(param.bottom(), name) != param.bottom().end();
     if (!seen.insert(name).second) throw Error("names top '", name, "' twice");
-    if (!in_place && plan.versions.count(name)) {
-      const Value& earlier = plan.value(plan.versions[name].back());
+    if (!in_place && plan.graph->versions.count(name)) {
+      const Value& earlier = plan.value(plan.graph->versions[name].back());
       throw Error("makes top '", name, "', which layer '",
                   plan.node(earlier.producer).layer->name(),
                   "' makes already; rename one of them, or read it as a bottom to run in place");
@@ -240,22 +242,36 @@ std::vector<std::string> distinct_names(const NetParameter& net) {
 
 }  // namespace
 
-std::map<std::string, std::vector<Node*>> Plan::nodes_with_params() {
-  std::map<std::string, std::vector<Node*>> found;
-  for (const NodeId id : layer_nodes()) {
-    if (!node(id).layer->params().empty()) found[node(id).name].push_back(&node(id));
+std::map<std::string, std::vector<const Node*>> Plan::nodes_with_params() const {
+  std::map<std::string, std::vector<const Node*>> found;
+  for (const Node& node : graph->nodes) {
+    if (!node.layer->params().empty()) found[node.name].push_back(&node);
   }
   return found;
 }
 
-bool Plan::has_late_shape(const Value& value) const {
-  const Node& producer = node(value.producer);
+std::vector<Blob*> Plan::blobs_of(const std::vector<ValueId>& ids) const {
+  std::vector<Blob*> found;
+  for (const ValueId id : ids) found.push_back(blobs[id].get());
+  return found;
+}
+
+void Plan::connect_blobs() {
+  bottoms.clear();
+  tops.clear();
+  for (const Node& node : graph->nodes) {
+    bottoms.push_back(blobs_of(node.bottoms));
+    tops.push_back(blobs_of(node.tops));
+  }
+}
+
+bool Graph::has_late_shape(ValueId id) const {
+  const Node& producer = nodes[values[id].producer];
   if (producer.follows_values || producer.layer->top_shapes() == TopShapes::from_values)
     return true;
   if (producer.layer->top_shapes() != TopShapes::per_batch) return false;
   for (size_t t = 0; t < producer.tops.size(); ++t) {
-    if (&this->value(producer.tops[t]) == &value)
-      return producer.layer->is_late(static_cast<int>(t));
+    if (producer.tops[t] == id) return producer.layer->is_late(static_cast<int>(t));
   }
   return false;
 }
@@ -278,7 +294,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
                 plan.options.phase == Phase::test ? "TEST" : "TRAIN", why);
   }
   check_types(net, positions);
-  plan.name = net.name();
+  Graph& graph = *plan.graph;
+  graph.name = net.name();
   plan.force_backward = net.force_backward();
 
   const std::vector<std::string> names = distinct_names(net);
@@ -290,8 +307,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
                 Severity::warning);
     }
     LayerParameter& param = *net.mutable_layer(i);
-    const NodeId id = plan.nodes.push_back(std::make_unique<Node>());
-    Node& node = plan.node(id);
+    const NodeId id = graph.nodes.push_back(Node());
+    Node& node = graph[id];
     node.position = positions[static_cast<size_t>(i)];
     node.name = param.name();
     param.set_name(names[static_cast<size_t>(i)]);
@@ -313,62 +330,58 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
       check_arity(*node.layer, node.bottoms.size(), node.tops.size());
       set_loss_weights(plan, node, param);
 
-      node.bottom_blobs = plan.blobs(node.bottoms);
-      node.top_blobs = node.graph_tops = plan.blobs(node.tops);
-      tell_classes(plan, node);
+      plan.layers.push_back(node.layer.get());
+      tell_classes(plan, id);
       set_up(plan, node);
-      check_places(plan, node);
+      check_places(plan, id);
     } catch (Error& error) {
       error.in_layer(param.name(), param.type()).at(node.position);
       throw;
     }
-    plan.layers.push_back(node.layer.get());
     if (node.layer->is_input()) {
       for (ValueId value : node.tops) {
-        plan.value(value).is_input = true;
-        plan.inputs.push_back(value);
-        plan.input_names.push_back(plan.value(value).name);
+        graph[value].is_input = true;
+        graph.inputs.push_back(value);
+        graph.input_names.push_back(graph[value].name);
       }
     }
     if (node.layer->is_input() || node.layer->top_shapes() == TopShapes::per_batch) {
-      plan.outer.insert(plan.outer.end(), node.tops.begin(), node.tops.end());
+      graph.outer.insert(graph.outer.end(), node.tops.begin(), node.tops.end());
     }
     node.follows_values = std::ranges::any_of(
-        node.bottoms, [&](ValueId bottom) { return plan.has_late_shape(plan.value(bottom)); });
+        node.bottoms, [&](ValueId bottom) { return graph.has_late_shape(bottom); });
   }
-  plan.layer_count = plan.nodes.size();
   check_classes(plan);
-  plan.value_count = plan.values.size();
 
-  for (const auto& value : plan.values) {
-    if (value->uses.empty()) {
-      value->is_output = true;
-      plan.output_names.push_back(value->name);
-    }
+  for (Value& value : graph.values) {
+    if (!value.uses.empty()) continue;
+    value.is_output = true;
+    graph.output_names.push_back(value.name);
   }
   for (const auto& name : plan.options.keep) {
-    const auto found = plan.versions.find(name);
-    if (found == plan.versions.end()) {
+    const auto found = graph.versions.find(name);
+    if (found == graph.versions.end()) {
       throw Error("there is no blob '", name, "' to keep", did_you_mean(name, blob_names(plan)));
     }
-    plan.value(found->second.back()).keep = true;
+    graph[found->second.back()].keep = true;
   }
 }
 
-void infer_shapes(Plan& plan) {
-  for (const NodeId id : plan.layer_nodes()) {
-    Node& node = plan.node(id);
+void infer_shapes(const Plan& plan) {
+  for (const NodeId id : plan.graph->node_ids()) {
+    const Node& node = plan.node(id);
     if (!node.scheduled()) continue;
+    Layer& layer = plan.layer(id);
     // The caller sets the shapes of inputs, mostly of their data alone, and fetch() those of
     // batches.
     const bool given = !node.tops.empty() && plan.value(node.tops[0]).is_input;
-    if (given || node.layer->top_shapes() == TopShapes::per_batch) {
-      for (Blob* top : node.top_blobs) top->diff.reshape(top->data.shape());
+    if (given || layer.top_shapes() == TopShapes::per_batch) {
+      for (Blob* top : plan.tops[id]) top->diff.reshape(top->data.shape());
       continue;
     }
     in_node(node, [&] {
-      node.layer->reshape(node.bottom_blobs, node.top_blobs);
-      check_places(plan, node);
+      layer.reshape(plan.bottoms[id], plan.tops[id]);
+      check_places(plan, id);
     });
   }
 }

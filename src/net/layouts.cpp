@@ -41,7 +41,8 @@ struct Demand {
 /// The values that must be exact, because the layer that makes them or one that reads them says so,
 /// in front of layers that move values and behind them too.
 IdVector<ValueId, bool> exact_values(const Plan& plan) {
-  IdVector<ValueId, bool> made(plan.value_count), read(plan.value_count);
+  const Graph& graph = *plan.graph;
+  IdVector<ValueId, bool> made(graph.values.size()), read(graph.values.size());
   /// Calls pass(bottom, top) for the values that the node moves.
   const auto each_move = [](const Node& node, const auto& pass) {
     const Layer& layer = *node.layer;
@@ -53,15 +54,14 @@ IdVector<ValueId, bool> exact_values(const Plan& plan) {
       }
     }
   };
-  for (const NodeId id : plan.layer_nodes()) {
-    const Node& node = plan.node(id);
+  for (const Node& node : graph.nodes) {
     for (size_t t = 0; t < node.tops.size(); ++t) {
       made[node.tops[t]] = node.layer->is_exact_top(static_cast<int>(t));
     }
     each_move(node, [&](ValueId bottom, ValueId top) { made[top] = made[top] || made[bottom]; });
   }
-  for (size_t n = plan.layer_count; n-- > 0;) {
-    const Node& node = plan.node(NodeId(n));
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph[NodeId(n)];
     for (size_t b = 0; b < node.bottoms.size(); ++b) {
       const ValueId bottom = node.bottoms[b];
       read[bottom] = read[bottom] || node.layer->is_exact_bottom(static_cast<int>(b));
@@ -70,7 +70,7 @@ IdVector<ValueId, bool> exact_values(const Plan& plan) {
       read[bottom] = read[bottom] || made[top] || read[top];
     });
   }
-  for (const ValueId id : plan.graph_values()) made[id] = made[id] || read[id];
+  for (const ValueId id : graph.value_ids()) made[id] = made[id] || read[id];
   return made;
 }
 
@@ -96,9 +96,9 @@ class Chooser {
   /// One option for each layer; null: none, or any.
   using Options = IdVector<NodeId, const Option*>;
 
-  explicit Chooser(Plan& plan) : plan_(plan) {
+  explicit Chooser(const Plan& plan) : plan_(plan), graph_(*plan.graph) {
     const IdVector<ValueId, bool> exact = exact_values(plan);
-    for (const ValueId id : plan.graph_values()) {
+    for (const ValueId id : graph_.value_ids()) {
       demands_.push_back(demand_of(plan, id, exact[id]));
     }
     collect();
@@ -119,8 +119,8 @@ class Chooser {
   }
 
  private:
-  double conversion_seconds(const Value& value, const Layout& from, const Layout& to) const {
-    const double bytes = static_cast<double>(value.blob.data.count()) *
+  double conversion_seconds(ValueId value, const Layout& from, const Layout& to) const {
+    const double bytes = static_cast<double>(plan_.blob(value).data.count()) *
                          static_cast<double>(size_of(from.dtype) + size_of(to.dtype));
     return bytes * (plan_.trains ? 2 : 1) / kConversionRate;
   }
@@ -128,11 +128,11 @@ class Chooser {
   /// Sets `picked` to an option for each node and returns the seconds of the assignment. Nodes that
   /// have none in `forced` take the cheapest one, in the order of the net.
   double evaluate(const Options& forced, Options& picked) const {
-    IdVector<ValueId, Layout> layouts(plan_.value_count);
+    IdVector<ValueId, Layout> layouts(graph_.values.size());
     // All readers that need a value in the same layout share one conversion.
-    IdVector<ValueId, std::vector<Layout>> converted(plan_.value_count);
+    IdVector<ValueId, std::vector<Layout>> converted(graph_.values.size());
     double total = 0;
-    for (const NodeId id : plan_.layer_nodes()) {
+    for (const NodeId id : graph_.node_ids()) {
       const auto& options = options_[id];
       if (options.empty()) continue;
       const Node& node = plan_.node(id);
@@ -145,13 +145,13 @@ class Chooser {
         double seconds = option.seconds;
         for (size_t i = 0; i < node.bottoms.size(); ++i) {
           if (is_there(node.bottoms[i], option.bottoms[i])) continue;
-          seconds += conversion_seconds(plan_.value(node.bottoms[i]), layouts[node.bottoms[i]],
-                                        option.bottoms[i]);
+          seconds +=
+              conversion_seconds(node.bottoms[i], layouts[node.bottoms[i]], option.bottoms[i]);
         }
         for (size_t t = 0; t < node.tops.size(); ++t) {
           const Layout wanted = settle(demands_[node.tops[t]], option.tops[t]);
           if (same(wanted, option.tops[t])) continue;
-          seconds += conversion_seconds(plan_.value(node.tops[t]), option.tops[t], wanted);
+          seconds += conversion_seconds(node.tops[t], option.tops[t], wanted);
         }
         return seconds;
       };
@@ -184,14 +184,15 @@ class Chooser {
   }
 
   void collect() {
-    options_.resize(plan_.layer_count);
-    for (const NodeId id : plan_.layer_nodes()) {
-      Node& node = plan_.node(id);
+    options_.resize(graph_.nodes.size());
+    for (const NodeId id : graph_.node_ids()) {
+      const Node& node = graph_[id];
       if (!node.scheduled()) continue;
       // Of several options with the same layouts, keep the fastest one if measured, else the first.
       std::vector<Option>& distinct = options_[id];
-      for (Option& option : in_node(
-               node, [&] { return options_of(*node.layer, node.bottom_blobs, node.top_blobs); })) {
+      for (Option& option : in_node(node, [&] {
+             return options_of(plan_.layer(id), plan_.bottoms[id], plan_.tops[id]);
+           })) {
         const auto like = std::ranges::find_if(distinct, [&](const Option& other) {
           return same_layouts(other.bottoms, option.bottoms) &&
                  same_layouts(other.tops, option.tops);
@@ -228,16 +229,17 @@ class Chooser {
 
   /// Writes all that determines the computation of a node, without names. For a data source, only
   /// the shapes of its tops: a resumed run may read the same data from another path.
-  static void write_problem(const Node& node, std::ostream& out) {
+  void write_problem(NodeId id, std::ostream& out) const {
+    const Node& node = graph_[id];
     const Layer& layer = *node.layer;
     out << layer.type() << ' '
         << (node.scheduled() ? -1 : static_cast<int>(node.fused_into.index())) << ' '
         << node.needs_backward << ' ';
     for (bool propagate : node.propagate) out << propagate;
     if (node.scheduled()) {
-      for (const Blob* blob : node.bottom_blobs) out << ' ' << blob->shape().str();
+      for (const Blob* blob : plan_.bottoms[id]) out << ' ' << blob->shape().str();
       out << " >";
-      for (const Blob* blob : node.top_blobs) out << ' ' << blob->shape().str();
+      for (const Blob* blob : plan_.tops[id]) out << ' ' << blob->shape().str();
     }
     for (const auto& parameter : layer.params()) {
       out << ' ' << parameter->shape().str() << (parameter->needs_gradient ? " learns" : "");
@@ -261,7 +263,7 @@ class Chooser {
     std::ostringstream problems, key;
     problems << to_string(plan_.options.dtype) << ' ' << to_string(plan_.activations) << ' '
              << plan_.trains;
-    for (const NodeId id : plan_.layer_nodes()) write_problem(plan_.node(id), problems << '\n');
+    for (const NodeId id : graph_.node_ids()) write_problem(id, problems << '\n');
     key << "formats of net " << std::hex << stream_id(problems.str());
     return key.str();
   }
@@ -283,7 +285,7 @@ class Chooser {
 
   /// The options that the tuner has for all free nodes; empty if one is missing.
   Options remembered(const std::string& net) const {
-    Options forced(plan_.layer_count);
+    Options forced(graph_.nodes.size());
     for (const NodeId id : free_) {
       std::string choice;
       if (!plan_.context->tuner().chosen(choice_key(net, id), choice)) return {};
@@ -292,17 +294,17 @@ class Chooser {
       if (found == options.end()) return {};
       forced[id] = &*found;
     }
-    Options picked(plan_.layer_count);
+    Options picked(graph_.nodes.size());
     evaluate(forced, picked);
     return picked;
   }
 
   Options search() const {
-    Options best(plan_.layer_count), picked = best;
+    Options best(graph_.nodes.size()), picked = best;
     double best_seconds = std::numeric_limits<double>::infinity();
     for (Format uniform :
          {Format::blocked16, Format::blocked8, Format::channels_last, Format::contiguous}) {
-      Options forced(plan_.layer_count);
+      Options forced(graph_.nodes.size());
       for (const NodeId id : free_) {
         const Option*& choice = forced[id];
         for (const Option& option : options_[id]) {
@@ -316,7 +318,7 @@ class Chooser {
         best = picked;
       }
     }
-    Options forced(plan_.layer_count);
+    Options forced(graph_.nodes.size());
     for (const NodeId id : free_) forced[id] = best[id];
     for (bool better = true; better;) {
       better = false;
@@ -338,7 +340,8 @@ class Chooser {
     return best;
   }
 
-  Plan& plan_;
+  const Plan& plan_;
+  const Graph& graph_;
   IdVector<ValueId, Demand> demands_;
   IdVector<NodeId, std::vector<Option>> options_;  // empty for a node that was fused into another
   std::vector<NodeId> free_;                       // nodes whose options the search tries
@@ -365,110 +368,114 @@ class Conversion : public Layer {
 /// Adds conversion nodes and the values that they make or read.
 class Conversions {
  public:
-  explicit Conversions(Plan& plan) : plan_(plan) {}
+  Conversions(const Plan& plan, Program& program) : plan_(plan), program_(program) {}
 
   /// The value that holds `value` in `layout`. Appends a conversion to the order, so that it runs
   /// directly before its first reader, unless there is one already.
   ValueId converted(ValueId value, const Layout& layout) {
-    for (size_t i = plan_.value_count; i < plan_.values.size(); ++i) {
-      const ValueId made(i);
+    for (const ValueId made : IdRange<ValueId>(program_.values.size())) {
+      if (program_[made].origin != value) continue;
       // The top of a layer before its conversion may be used only if its type is the same (else it
       // was not rounded), the net does not train (else its gradient would bypass the value that
       // the caller can read), and the caller cannot write the value and run the reader alone.
-      const bool serves = plan_.node(plan_.value(made).maker).is_conversion ||
-                          (layout.dtype == plan_.value(value).blob.data.dtype() && !plan_.trains &&
+      const bool serves = program_[program_[made].maker].is_conversion() ||
+                          (layout.dtype == program_[value].blob->data.dtype() && !plan_.trains &&
                            !plan_.options.keep_all);
-      const bool fits = same(plan_.value(made).blob.data.layout(), layout);
-      if (fits && serves && origins_[i - plan_.value_count] == value) return made;
+      if (serves && same(program_[made].blob->data.layout(), layout)) return made;
     }
     const ValueId made = add_value(value, layout);
-    plan_.value(made).maker = add_node(value, made);
-    plan_.program->order.push_back(plan_.value(made).maker);
+    program_[made].maker = add_node(value, made);
+    program_.order.push_back(program_[made].maker);
     return made;
   }
 
   /// A new value for `origin` in `layout`. A layer may write it in place of `origin`; run_behind()
   /// then adds the conversion to `origin`.
   ValueId add_value(ValueId origin, const Layout& layout) {
-    const Value& value = plan_.value(origin);
-    auto copy = std::make_unique<Value>();
-    copy->name = value.name;
-    copy->version = value.version;
-    copy->producer = value.producer;
-    copy->is_converted = true;
-    copy->blob.name = value.name;
-    copy->blob.reshape(value.blob.shape());
-    copy->blob.set_layout(layout);
-    origins_.push_back(origin);
-    return plan_.values.push_back(std::move(copy));
+    const ProgramValue& value = program_[origin];
+    ProgramValue copy;
+    copy.name = value.name;
+    copy.version = value.version;
+    copy.producer = value.producer;
+    copy.origin = origin;
+    copy.own = std::make_unique<Blob>(value.name);
+    copy.own->reshape(value.blob->shape());
+    copy.own->set_layout(layout);
+    copy.blob = copy.own.get();
+    return program_.values.push_back(std::move(copy));
   }
 
   void run_behind(ValueId raw, ValueId value) {
     const NodeId id = add_node(raw, value);
-    Node& node = plan_.node(id);
-    node.needs_backward = plan_.node(plan_.value(value).producer).needs_backward;
+    ProgramNode& node = program_[id];
+    node.needs_backward = program_[program_[value].producer].needs_backward;
     node.propagate[0] = node.needs_backward;
-    plan_.value(value).maker = id;
-    plan_.program->order.push_back(id);
+    program_[value].maker = id;
+    program_.order.push_back(id);
   }
 
  private:
   NodeId add_node(ValueId from, ValueId to) {
-    auto node = std::make_unique<Node>();
+    ProgramNode node;
     LayerParameter param;
-    param.set_name(plan_.value(from).name);
+    param.set_name(program_[from].name);
     param.set_type("Conversion");
-    node->layer = std::make_unique<Conversion>(LayerInit{.param = param,
-                                                         .context = *plan_.context,
-                                                         .run = *plan_.run,
-                                                         .dtype = plan_.options.dtype});
-    node->is_conversion = true;
-    node->follows_values = plan_.has_late_shape(plan_.value(from));
-    node->propagate = {false};
-    node->reads = {from};
-    node->makes = {to};
-    return plan_.nodes.push_back(std::move(node));
+    node.own = std::make_unique<Conversion>(LayerInit{.param = param,
+                                                      .context = *plan_.context,
+                                                      .run = *plan_.run,
+                                                      .dtype = plan_.options.dtype});
+    node.layer = node.own.get();
+    const ValueId of_graph = program_[from].is_converted() ? program_[from].origin : from;
+    node.follows_values = plan_.graph->has_late_shape(of_graph);
+    node.propagate = {false};
+    node.reads = {from};
+    node.makes = {to};
+    return program_.nodes.push_back(std::move(node));
   }
 
-  Plan& plan_;
-  std::vector<ValueId> origins_;  // of the values behind value_count
+  const Plan& plan_;
+  Program& program_;
 };
 
 }  // namespace
 
-void choose_layouts(Plan& plan) {
+void choose_layouts(const Plan& plan, Program& program) {
   Chooser chooser(plan);
   const Chooser::Options picked = chooser.pick();
-  Conversions conversions(plan);
-  for (const NodeId id : plan.layer_nodes()) {
-    Node& node = plan.node(id);
+  Conversions conversions(plan, program);
+  for (const NodeId id : plan.graph->node_ids()) {
+    const Node& node = plan.node(id);
     if (!node.scheduled()) continue;
-    node.option = *picked[id];
+    program[id].option = *picked[id];
+    const Option& option = *picked[id];
     for (size_t i = 0; i < node.bottoms.size(); ++i) {
       ValueId bottom = node.bottoms[i];
-      const Layout& wanted = node.option.bottoms[i];
-      if (!same(plan.value(bottom).blob.data.layout(), wanted)) {
+      const Layout& wanted = option.bottoms[i];
+      if (!same(program[bottom].blob->data.layout(), wanted)) {
         bottom = conversions.converted(bottom, wanted);
-        Node& maker = plan.node(plan.value(bottom).maker);
-        if (maker.is_conversion && node.propagate[i]) {
+        ProgramNode& maker = program[program[bottom].maker];
+        if (maker.is_conversion() && node.propagate[i]) {
           maker.propagate[0] = maker.needs_backward = true;
         }
       }
-      node.reads.push_back(bottom);
+      program[id].reads.push_back(bottom);
     }
-    plan.program->order.push_back(id);
+    program.order.push_back(id);
     for (size_t t = 0; t < node.tops.size(); ++t) {
       const ValueId top = node.tops[t];
-      const Layout &written = node.option.tops[t], layout = settle(chooser.demand(top), written);
-      plan.value(top).blob.set_layout(layout);
+      const Layout &written = option.tops[t], layout = settle(chooser.demand(top), written);
+      program[top].blob->set_layout(layout);
       const ValueId made = same(layout, written) ? top : conversions.add_value(top, written);
-      plan.value(made).maker = id;
-      node.makes.push_back(made);
+      program[made].maker = id;
+      program[id].makes.push_back(made);
     }
     for (size_t t = 0; t < node.tops.size(); ++t) {
-      if (node.makes[t] != node.tops[t]) conversions.run_behind(node.makes[t], node.tops[t]);
+      const ValueId made = program[id].makes[t];
+      if (made != node.tops[t]) conversions.run_behind(made, node.tops[t]);
     }
   }
+  for (const ValueId id : plan.graph->value_ids())
+    program[id].layout = program[id].blob->data.layout();
 }
 
 }  // namespace crema

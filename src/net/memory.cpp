@@ -32,10 +32,10 @@ struct Living : Buffer {
 
 class Planner {
  public:
-  explicit Planner(Plan& plan) : plan_(plan), program_(*plan.program) {}
+  Planner(const Plan& plan, Program& program) : plan_(plan), program_(program) {}
 
   /// The layers that are in place in the prototxt, but have separate memory here.
-  const std::vector<const Node*>& repaired() const { return repaired_; }
+  const std::vector<const ProgramNode*>& repaired() const { return repaired_; }
 
   void run() {
     add_buffers();
@@ -54,12 +54,12 @@ class Planner {
  private:
   /// Makes a buffer for each tensor. Twins use the buffers of other tensors.
   void add_buffers() {
-    for (const auto& value : plan_.values) {
-      if (value->fused_away) continue;
+    for (ProgramValue& value : program_.values) {
+      if (value.fused_away) continue;
       // With keep_all the caller may run parts of the net, so converted values are reserved too.
-      const bool reserved = value->reserved || plan_.options.keep_all;
-      add(&value->blob.data, reserved);
-      if (plan_.trains && value->has_gradient) add(&value->blob.diff, reserved);
+      const bool reserved = value.reserved || plan_.options.keep_all;
+      add(&value.blob->data, reserved);
+      if (plan_.trains && value.has_gradient) add(&value.blob->diff, reserved);
     }
     for (Twin& twin : program_.twins) {
       add_or_join(&twin.blob.data, twin.data);
@@ -105,7 +105,7 @@ class Planner {
         use(*action.into, time);
         break;
       case Action::Kind::backward: {
-        const Node& node = plan_.node(action.node);
+        const ProgramNode& node = program_[action.node];
         const BackwardReads reads = node.kernel->backward_reads();
         for (size_t i = 0; i < action.bottoms.size(); ++i) {
           if (reads.bottom_data[i]) use(action.bottoms[i]->data, time);
@@ -207,8 +207,8 @@ class Planner {
   }
 
   void pass_data(const Action& action, int time) {
-    const Node& node = plan_.node(action.node);
-    if (node.is_conversion || action.bottoms.empty() || node.follows_values) return;
+    const ProgramNode& node = program_[action.node];
+    if (node.is_conversion() || action.bottoms.empty() || node.follows_values) return;
     const InPlace kind = node.kernel->in_place();
     if (kind == InPlace::never) return;
     if (kind == InPlace::parts) {
@@ -241,14 +241,14 @@ class Planner {
     }
   }
 
-  bool asked_in_place(const Node& node) const {
+  bool asked_in_place(const ProgramNode& node) const {
     const size_t bottom = node.layer->in_place_bottom();
-    return plan_.value(node.bottoms[bottom]).name == plan_.value(node.tops[0]).name;
+    return program_[node.reads[bottom]].name == program_[node.makes[0]].name;
   }
 
   void pass_diff(const Action& action, int time) {
-    const Node& node = plan_.node(action.node);
-    if (node.is_conversion || action.bottoms.empty()) return;
+    const ProgramNode& node = program_[action.node];
+    if (node.is_conversion() || action.bottoms.empty()) return;
     const InPlace kind = node.kernel->in_place();
     // This action must be the first use of a bottom's diff: a part of the gradient that another
     // reader wrote there would be overwritten. It must be the last use of a top's diff.
@@ -311,27 +311,27 @@ class Planner {
     memory.activations = total + memory.reserved;
   }
 
-  Plan& plan_;
+  const Plan& plan_;
   Program& program_;
   int end_ = 0;
   std::vector<Living> buffers_;
   std::vector<Place> inside_;  // where each buffer was merged into; itself if it was not
   std::map<const Tensor*, int> of_;
-  std::vector<const Node*> repaired_;
+  std::vector<const ProgramNode*> repaired_;
 };
 
 }  // namespace
 
-bool Plan::shows(const Value& value) const {
-  if (value.fused_away || value.is_converted) return false;
+bool Plan::shows(const ValueInfo& value) const {
+  if (value.fused_away) return false;
   return options.keep_all || value.is_input || value.is_output || value.keep ||
          value.loss_weight != 0 || node(value.producer).layer->is_source();
 }
 
-void plan_memory(Plan& plan) {
-  Planner planner(plan);
+void plan_memory(Plan& plan, Program& program) {
+  Planner planner(plan, program);
   planner.run();
-  const std::vector<const Node*>& repaired = planner.repaired();
+  const std::vector<const ProgramNode*>& repaired = planner.repaired();
   if (repaired.empty()) return;
   constexpr size_t kNamed = 4;
   std::string others;
@@ -340,15 +340,14 @@ void plan_memory(Plan& plan) {
   }
   if (repaired.size() > kNamed) others += text(" and ", repaired.size() - kNamed, " more");
   plan.note(text("layer '", repaired[0]->layer->name(), "' runs in place on '",
-                 plan.value(repaired[0]->bottoms[repaired[0]->layer->in_place_bottom()]).name,
+                 program[repaired[0]->reads[repaired[0]->layer->in_place_bottom()]].name,
                  "', but its bottom is read again later: it gets a separate buffer",
                  others.empty() ? "" : "; so do" + others));
 }
 
-void try_memory(Plan& plan) { Planner(plan).run(); }
+void try_memory(const Plan& plan, Program& program) { Planner(plan, program).run(); }
 
-void bind_memory(Plan& plan) {
-  const Program& program = *plan.program;
+void bind_memory(Plan& plan, Program& program) {
   if (program.arena_bytes > 0 &&
       (!plan.activation_arena || plan.activation_arena->bytes() < program.arena_bytes)) {
     plan.activation_arena = std::make_shared<Memory>(program.arena_bytes);

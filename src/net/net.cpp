@@ -89,6 +89,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   resolve_gradients(*plan);
   fuse_layers(*plan);
   require(*plan);
+  plan->connect_blobs();
   add_noise(*plan);
   take_program(*plan);
   return plan;
@@ -97,7 +98,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
 /// Error unless the program was made for the present shapes of the inputs.
 void check_current(const Plan& plan, const char* what) {
   if (plan.current()) return;
-  throw Error(what, " needs a forward pass before it: the inputs of net '", plan.name,
+  throw Error(what, " needs a forward pass before it: the inputs of net '", plan.graph->name,
               "' changed their shapes since the last one");
 }
 
@@ -105,13 +106,13 @@ void check_current(const Plan& plan, const char* what) {
 /// program.
 void check_ran(const Plan& plan, const char* what) {
   if (!plan.trains) {
-    throw Error("net '", plan.name,
+    throw Error("net '", plan.graph->name,
                 "' was built without backward; build it with phase train, or "
                 "NetOptions::Backward::yes");
   }
   check_current(plan, what);
   if (plan.ran()) return;
-  throw Error(what, " needs a forward pass before it: net '", plan.name,
+  throw Error(what, " needs a forward pass before it: net '", plan.graph->name,
               "' has not run to its end in its present shapes, or backward ran already");
 }
 
@@ -119,36 +120,39 @@ void check_ran(const Plan& plan, const char* what) {
 size_t checked_step(const Plan& plan, size_t step) {
   const size_t count = plan.program ? plan.program->order.size() : 0;
   if (step >= count) {
-    throw Error("there is no step ", step, ", net '", plan.name, "' has ", count, " at present");
+    throw Error("there is no step ", step, ", net '", plan.graph->name, "' has ", count,
+                " at present");
   }
   return step;
 }
 
-Value& input_of(Plan& plan, const std::string& name) {
-  const auto found = std::ranges::find(plan.input_names, name);
-  if (found == plan.input_names.end()) {
-    throw Error("net '", plan.name, "' has no input '", name, "'",
-                did_you_mean(name, plan.input_names));
+Blob& input_of(const Plan& plan, const std::string& name) {
+  const Graph& graph = *plan.graph;
+  const auto found = std::ranges::find(graph.input_names, name);
+  if (found == graph.input_names.end()) {
+    throw Error("net '", plan.graph->name, "' has no input '", name, "'",
+                did_you_mean(name, graph.input_names));
   }
-  return plan.value(plan.inputs[static_cast<size_t>(found - plan.input_names.begin())]);
+  return plan.blob(graph.inputs[static_cast<size_t>(found - graph.input_names.begin())]);
 }
 
 /// Calls fetch of the sources among the layers from index `first` to `last`.
-void fetch(Plan& plan, size_t first, size_t last) {
-  for (const NodeId id : plan.layer_nodes()) {
-    Node& node = plan.node(id);
-    if (node.layer->top_shapes() != TopShapes::per_batch) continue;
+void fetch(const Plan& plan, size_t first, size_t last) {
+  for (const NodeId id : plan.graph->node_ids()) {
+    Layer& layer = plan.layer(id);
+    if (layer.top_shapes() != TopShapes::per_batch) continue;
     if (id.index() < first || id.index() > last) continue;
-    in_node(node, [&] { node.layer->fetch(node.graph_tops); });
+    in_node(plan.node(id), [&] { layer.fetch(plan.tops[id]); });
   }
 }
 
 /// Sets the tops of TopShapes::from_values back to their bounds.
 void restore_bounds(Plan& plan) {
-  for (const NodeId id : plan.program->order) {
-    const Node& node = plan.node(id);
+  const Program& program = *plan.program;
+  for (const NodeId id : program.order) {
+    const ProgramNode& node = program[id];
     if (node.layer->top_shapes() != TopShapes::from_values) continue;
-    for (const ValueId top : node.makes) plan.value(top).blob.reshape(plan.value(top).planned);
+    for (const ValueId top : node.makes) program[top].blob->reshape(program[top].planned);
   }
 }
 
@@ -161,7 +165,7 @@ void check_dropped(const Plan& plan, size_t step) {
     for (size_t i = program.backward_of[between].first; i < program.backward_of[between].second;
          ++i) {
       if (!program.backward[i].again) continue;
-      throw Error("backward leaves out layer '", plan.node(program.order[between]).name,
+      throw Error("backward leaves out layer '", program[program.order[between]].layer->name(),
                   "', before which dropped values are computed again (recompute, or a memory "
                   "budget); run it from the last layer on, in order");
     }
@@ -170,7 +174,7 @@ void check_dropped(const Plan& plan, size_t step) {
 
 void begin_pass(Plan& plan) {
   plan.done = plan.back = 0;
-  fetch(plan, 0, plan.layer_count - 1);
+  fetch(plan, 0, plan.layers.size() - 1);
   if (!plan.current()) take_program(plan);
   restore_bounds(plan);
 }
@@ -180,24 +184,24 @@ void begin_pass(Plan& plan) {
 std::set<size_t> steps_of_layers(const Plan& plan, size_t first, size_t last) {
   for (const size_t layer : {first, last}) {
     if (layer < plan.layers.size()) continue;
-    throw Error("there is no layer ", layer, " in net '", plan.name, "', which has ",
+    throw Error("there is no layer ", layer, " in net '", plan.graph->name, "', which has ",
                 plan.layers.size());
   }
-  const auto& order = plan.program->order;
+  const Program& program = *plan.program;
+  const auto& order = program.order;
   std::set<size_t> steps;
   const auto add = [&](NodeId id) {
     steps.insert(static_cast<size_t>(std::ranges::find(order, id) - order.begin()));
   };
   for (size_t layer = first; layer <= last; ++layer) {
-    NodeId id(layer);
-    while (!plan.node(id).scheduled()) id = plan.node(id).fused_into;
+    const NodeId id = plan.graph->runs(NodeId(layer));
     add(id);
-    for (const ValueId bottom : plan.node(id).reads) {
-      if (bottom.index() >= plan.value_count) add(plan.value(bottom).maker);
+    for (const ValueId bottom : program[id].reads) {
+      if (program[bottom].is_converted()) add(program[bottom].maker);
     }
     for (const ValueId top : plan.node(id).tops) {
-      const NodeId maker = plan.value(top).maker;
-      if (plan.node(maker).is_conversion) add(maker);
+      const NodeId maker = program[top].maker;
+      if (program[maker].is_conversion()) add(maker);
     }
   }
   return steps;
@@ -206,15 +210,15 @@ std::set<size_t> steps_of_layers(const Plan& plan, size_t first, size_t last) {
 /// Runs one step. A step that throws is not done, nor are those behind it.
 void run_step(Plan& plan, size_t step) {
   const size_t done = std::exchange(plan.done, std::min(plan.done, step));
-  const Node& node = plan.node(plan.program->order[step]);
+  const Program& program = *plan.program;
   try {
-    run_action(plan, plan.program->forward[step]);
+    run_action(plan, program.forward[step]);
   } catch (...) {
     // Tops of shapes that memory was not planned for may have left it.
-    const bool left = std::ranges::any_of(node.makes, [&](ValueId top) {
-      return plan.value(top).blob.shape() != plan.value(top).planned;
+    const bool left = std::ranges::any_of(program[program.order[step]].makes, [&](ValueId top) {
+      return program[top].blob->shape() != program[top].planned;
     });
-    if (left) clear_program(plan);
+    if (left) drop_program(plan);
     throw;
   }
   plan.done = done == step ? step + 1 : done;
@@ -225,7 +229,8 @@ template <class Steps>
 double forward_steps(Plan& plan, const Steps& steps) {
   for (const size_t step : steps) run_step(plan, step);
   double loss = 0;
-  for (const size_t step : steps) loss += losses_of(plan, plan.node(plan.program->order[step]));
+  const Program& program = *plan.program;
+  for (const size_t step : steps) loss += losses_of(program, program[program.order[step]]);
   return loss;
 }
 
@@ -255,61 +260,65 @@ Net::~Net() = default;
 Net::Net(Net&&) noexcept = default;
 Net& Net::operator=(Net&&) noexcept = default;
 
-const std::string& Net::name() const { return plan_->name; }
+const std::string& Net::name() const { return plan_->graph->name; }
 Phase Net::phase() const { return plan_->options.phase; }
 Context& Net::context() const { return *plan_->context; }
 
-bool Net::has_blob(const std::string& name) const { return plan_->versions.count(name) != 0; }
+bool Net::has_blob(const std::string& name) const {
+  return plan_->graph->versions.count(name) != 0;
+}
 
 std::vector<std::string> Net::blob_names() const {
   std::vector<std::string> names;
-  for (const ValueId id : plan_->graph_values()) {
-    if (plan_->value(id).version == 0) names.push_back(plan_->value(id).name);
+  for (const Value& value : plan_->graph->values) {
+    if (value.version == 0) names.push_back(value.name);
   }
   return names;
 }
 
 std::vector<Blob*> Net::blob_versions(const std::string& name) {
-  const auto found = plan_->versions.find(name);
-  if (found == plan_->versions.end()) {
-    throw Error("there is no blob '", name, "' in net '", plan_->name, "'",
+  const auto& versions = plan_->graph->versions;
+  const auto found = versions.find(name);
+  if (found == versions.end()) {
+    throw Error("there is no blob '", name, "' in net '", plan_->graph->name, "'",
                 did_you_mean(name, blob_names()));
   }
   std::vector<Blob*> blobs;
   for (const ValueId id : found->second) {
-    if (!plan_->value(id).fused_away) blobs.push_back(&plan_->value(id).blob);
+    if (!plan_->value(id).fused_away) blobs.push_back(&plan_->blob(id));
   }
   return blobs;
 }
 
 Blob& Net::blob(const std::string& name) {
-  const std::vector<Blob*> versions = blob_versions(name);
-  Value& value = plan_->value(plan_->versions[name].back());
+  blob_versions(name);  // an Error if there is none
+  const Graph& graph = *plan_->graph;
+  const ValueId id = graph.versions.at(name).back();
+  const Value& value = graph[id];
   if (value.fused_away) {
-    const Node* node = &plan_->node(value.producer);
-    while (!node->scheduled()) node = &plan_->node(node->fused_into);
-    throw Error("blob '", name, "' was fused into layer '", node->layer->name(),
+    throw Error("blob '", name, "' was fused into layer '",
+                graph[graph.runs(value.producer)].layer->name(),
                 "'; name it in NetOptions::keep, or build the net without fusion");
   }
-  if (!value.reserved) {
+  if (!plan_->shows(value)) {
     throw Error("blob '", name,
                 "' is not kept after a pass: it shares its memory with others; name it ",
                 "in NetOptions::keep");
   }
-  return value.blob;
+  return plan_->blob(id);
 }
 
 bool Net::has_diff(const Blob& blob) const {
-  for (const auto& value : plan_->values) {
-    if (&value->blob == &blob) return plan_->trains && value->has_gradient;
-  }
-  return false;
+  if (!plan_->program || !plan_->trains) return false;
+  const auto& values = plan_->program->values;
+  return std::ranges::any_of(
+      values, [&](const ProgramValue& value) { return value.blob == &blob && value.has_gradient; });
 }
 
-const std::vector<std::string>& Net::inputs() const { return plan_->input_names; }
-const std::vector<std::string>& Net::outputs() const { return plan_->output_names; }
+const std::vector<std::string>& Net::inputs() const { return plan_->graph->input_names; }
+const std::vector<std::string>& Net::outputs() const { return plan_->graph->output_names; }
 
-Tensor& Net::input(const std::string& name) { return input_of(*plan_, name).blob.data; }
+Tensor& Net::input(const std::string& name) { return input_of(*plan_, name).data; }
 
 Tensor Net::output(const std::string& name) {
   const ThreadScope threads(plan_->context->threads());
@@ -317,7 +326,7 @@ Tensor Net::output(const std::string& name) {
 }
 
 void Net::reshape_input(const std::string& name, const Shape& shape) {
-  input_of(*plan_, name).blob.reshape(shape);
+  input_of(*plan_, name).reshape(shape);
 }
 
 void Net::reshape() {
@@ -327,8 +336,8 @@ void Net::reshape() {
 
 void Net::replan() {
   const ThreadScope threads(plan_->context->threads());
-  clear_program(*plan_);
-  plan_->kept.clear();
+  plan_->program = nullptr;
+  plan_->programs.clear();
   take_program(*plan_);
 }
 
@@ -404,7 +413,7 @@ Layer& Net::layer(const std::string& name) {
     if (layer->name() == name) return *layer;
     names.push_back(layer->name());
   }
-  throw Error("there is no layer '", name, "' in net '", plan_->name, "'",
+  throw Error("there is no layer '", name, "' in net '", plan_->graph->name, "'",
               did_you_mean(name, names));
 }
 
@@ -425,12 +434,12 @@ void Net::backward_step(size_t step) {
 }
 
 Blobs Net::step_tops(size_t step) const {
-  return plan_->node(plan_->program->order[checked_step(*plan_, step)]).top_blobs;
+  return (*plan_->program)[plan_->program->order[checked_step(*plan_, step)]].top_blobs;
 }
 
 float Net::loss_weight(const std::string& name) const {
-  const auto found = plan_->versions.find(name);
-  return found == plan_->versions.end() ? 0 : plan_->value(found->second.back()).loss_weight;
+  const auto found = plan_->graph->versions.find(name);
+  return found == plan_->graph->versions.end() ? 0 : plan_->value(found->second.back()).loss_weight;
 }
 
 ParameterArena& Net::params() { return plan_->arena; }

@@ -48,10 +48,8 @@ ParameterNoise noise_of(Parameter& parameter, std::unique_ptr<Layer> layer) {
 }  // namespace
 
 void add_noise(Plan& plan) {
-  for (const NodeId id : plan.layer_nodes()) {
+  for (const NodeId id : plan.graph->node_ids()) {
     const Node& node = plan.node(id);
-    NodeId runs = id;
-    while (!plan.node(runs).scheduled()) runs = plan.node(runs).fused_into;
     const LayerParameter& param = node.layer->param();
     for (size_t i = 0; i < static_cast<size_t>(param.param_size()); ++i) {
       const ParamSpec& spec = param.param(static_cast<int>(i));
@@ -65,7 +63,7 @@ void add_noise(Plan& plan) {
         std::unique_ptr<Layer> layer = make_noise(plan, *node.layer, i, spec);
         // It adds nothing, as with in_test: false in the phase TEST.
         if (layer->reference_in_place() == InPlace::alias) return;
-        plan.node(runs).noise.push_back(noise_of(parameter, std::move(layer)));
+        plan.noise[plan.graph->runs(id)].push_back(noise_of(parameter, std::move(layer)));
       });
     }
   }
@@ -73,14 +71,16 @@ void add_noise(Plan& plan) {
 
 size_t noisy_bytes(const Plan& plan) {
   size_t bytes = 0;
-  for (const NodeId id : plan.layer_nodes()) {
-    for (const ParameterNoise& noise : plan.node(id).noise) bytes += noise.noisy.data.bytes();
+  for (const auto& [id, noises] : plan.noise) {
+    for (const ParameterNoise& noise : noises) bytes += noise.noisy.data.bytes();
   }
   return bytes;
 }
 
-void draw_noise(Node& node) {
-  for (ParameterNoise& noise : node.noise) {
+void draw_noise(Plan& plan, NodeId id) {
+  const auto noises = plan.noise.find(id);
+  if (noises == plan.noise.end()) return;
+  for (ParameterNoise& noise : noises->second) {
     Blob *const bottom[] = {&noise.exact}, *const top[] = {&noise.noisy};
     noise.kernel->forward(bottom, top);
     noise.noisy.data.seal();

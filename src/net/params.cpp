@@ -89,10 +89,10 @@ void share_with_net(Plan& plan) {
   Plan& other = Plan::of(*plan.options.share_params_with);
   if (plan.context != other.context && (plan.context->on_gpu() || other.context->on_gpu()))
     throw Error(
-        "net '", plan.name, "' cannot share the parameters of net '", other.name,
+        "net '", plan.graph->name, "' cannot share the parameters of net '", other.graph->name,
         "', which lie in the memory of another context's device; make both with one context");
   if (plan.trains && !other.trains) {
-    throw Error("net '", plan.name, "' trains, but net '", other.name,
+    throw Error("net '", plan.graph->name, "' trains, but net '", other.graph->name,
                 "', whose parameters it shares, was built without backward and has no gradients; "
                 "build that one with NetOptions::Backward::yes");
   }
@@ -127,7 +127,7 @@ void note_mixed_channels(Plan& plan, const Node& node, const Parameter& paramete
   const int64_t inputs =
       param.type().find("Deconvolution") != std::string::npos ? shape[0] / groups : shape[1];
   if (inputs < 2) return;
-  const int64_t channels = node.bottom_blobs.front()->shape()[1];
+  const int64_t channels = plan.blob(node.bottoms.front()).shape()[1];
   plan.note(text("layer '", node.layer->name(), "': weight_filler { type: \"bilinear\" } with ",
                  "group: ", groups, " makes every output the sum of ", inputs,
                  " interpolated inputs; to interpolate each channel by itself, set group: ",
@@ -145,8 +145,7 @@ void fill(Plan& plan, const std::set<std::string>& loaded) {
     if (loaded.count(layer->name()) == 0) continue;
     for (const auto& parameter : layer->params()) empty.erase(parameter->storage().get());
   }
-  for (const NodeId id : plan.layer_nodes()) {
-    const Node& node = plan.node(id);
+  for (const Node& node : plan.graph->nodes) {
     const auto& params = node.layer->params();
     for (size_t i = 0; i < params.size(); ++i) {
       if (empty.erase(params[i]->storage().get()) == 0) continue;
@@ -163,8 +162,7 @@ void fill(Plan& plan, const std::set<std::string>& loaded) {
 
 void place_params(Plan& plan, const NetParameter& message) {
   std::map<std::string, Named> named;
-  for (const NodeId id : plan.layer_nodes()) {
-    const Node& node = plan.node(id);
+  for (const Node& node : plan.graph->nodes) {
     Layer& layer = *node.layer;
     const LayerParameter& param = layer.param();
     in_node(node, [&] {

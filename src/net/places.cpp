@@ -13,7 +13,7 @@ template <class Check>
 void each_map(const Plan& plan, ValueId id, std::set<ValueId>& met, const Check& check) {
   if (!met.insert(id).second) return;
   const Node& node = plan.node(plan.value(id).producer);
-  const Layer& layer = *node.layer;
+  const Layer& layer = plan.layer(plan.value(id).producer);
   for (size_t t = 0; t < node.tops.size(); ++t) {
     if (node.tops[t] != id) continue;
     if (const auto map = layer.places_of(static_cast<int>(t))) check(*map, node);
@@ -26,11 +26,12 @@ void each_map(const Plan& plan, ValueId id, std::set<ValueId>& met, const Check&
 
 }  // namespace
 
-void check_places(const Plan& plan, const Node& node) {
+void check_places(const Plan& plan, NodeId id) {
+  const Node& node = plan.node(id);
   for (size_t b = 0; b < node.bottoms.size(); ++b) {
     std::set<ValueId> met;
     each_map(plan, node.bottoms[b], met, [&](const PlacedMap& map, const Node& maker) {
-      node.layer->check_places(static_cast<int>(b), map, named(maker));
+      plan.layer(id).check_places(static_cast<int>(b), map, named(maker));
     });
   }
 }

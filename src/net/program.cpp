@@ -1,4 +1,4 @@
-// Making a program, putting it aside while other shapes run, and taking it up again.
+// Making a program, leaving it while other shapes run, and entering it again.
 #include <algorithm>
 #include <utility>
 
@@ -7,155 +7,145 @@
 namespace crema {
 namespace {
 
-/// The number of programs kept for other shapes. Detectors and fully convolutional nets return to a
-/// few shapes. Each program holds memory of its engines, but shares what is derived from weights.
-constexpr size_t kKeptPrograms = 8;
+/// The number of programs. Detectors and fully convolutional nets return to a few shapes. Each
+/// program holds memory of its kernels, but shares what is derived from weights.
+constexpr size_t kMostPrograms = 9;
 
-/// Moves the present program, with its states of nodes and values, to Plan::kept.
-void put_aside(Plan& plan) {
-  Program& program = *plan.program;
+/// Makes a program of other shapes the present one. The layers have its shapes.
+void enter(Plan& plan, Program& program) {
+  for (const ValueId id : plan.graph->value_ids()) program[id].blob->set_layout(program[id].layout);
+  bind_memory(plan, program);
   for (const NodeId id : program.order) {
-    Node& node = plan.node(id);
-    program.nodes.push_back(std::exchange<NodeState>(node, {}));
-  }
-  for (const ValueId id : plan.graph_values()) {
-    plan.value(id).layout = plan.value(id).blob.data.layout();
-    program.values.push_back(plan.value(id));
-  }
-  // Pieces would keep the arena of this program alive beside that of the next one.
-  for (const Buffer& buffer : program.buffers) {
-    if (buffer.reserved) continue;
-    for (const Buffer::Resident& resident : buffer.tensors) resident.tensor->unbind();
-  }
-  for (size_t n = plan.layer_count; n < plan.nodes.size(); ++n) {
-    program.conversions.push_back(std::move(plan.nodes[NodeId(n)]));
-  }
-  for (size_t v = plan.value_count; v < plan.values.size(); ++v) {
-    program.converted.push_back(std::move(plan.values[ValueId(v)]));
-  }
-  plan.kept.push_front(std::move(program));
-}
-
-/// Makes a program that put_aside() kept the present one. The layers have its shapes.
-void take_up(Plan& plan, Program taken) {
-  Program& program = plan.program.emplace(std::move(taken));
-  for (auto& node : std::exchange(program.conversions, {})) plan.nodes.push_back(std::move(node));
-  for (auto& value : std::exchange(program.converted, {})) plan.values.push_back(std::move(value));
-  for (const ValueId id : plan.graph_values()) {
-    Value& value = plan.value(id);
-    static_cast<ValueState&>(value) = std::move(program.values[id.index()]);
-    value.blob.set_layout(value.layout);
-  }
-  program.values.clear();
-  bind_memory(plan);
-  for (size_t k = 0; k < program.order.size(); ++k) {
-    Node& node = plan.node(program.order[k]);
-    static_cast<NodeState&>(node) = std::move(program.nodes[k]);
-    // Shapes are bounds again: what follows values is prepared anew.
-    node.prepared_for.clear();
+    ProgramNode& node = program[id];
+    // Shapes are bounds again: a kernel that follows values is made anew.
+    node.made_for.clear();
     node.kernel->enter(node.bottom_blobs, node.top_blobs);
   }
-  program.nodes.clear();
+  plan.program = &program;
 }
 
-void make_kernels(Plan& plan) {
-  int computing = 0, on_cpu = 0;
-  for (const NodeId id : plan.program->order) {
-    Node& node = plan.node(id);
-    node.bottom_blobs = plan.blobs(node.reads);
-    node.top_blobs = plan.blobs(node.makes);
-    if (node.is_conversion) {
-      node.option = options_of(*node.layer, node.bottom_blobs, node.top_blobs).front();
+/// Leaves the present program, if there is one, for another one.
+void leave(Plan& plan) {
+  if (plan.program != nullptr) {
+    // Pieces would keep the arena of this program alive beside that of the next one.
+    for (const Buffer& buffer : plan.program->buffers) {
+      if (buffer.reserved) continue;
+      for (const Buffer::Resident& resident : buffer.tensors) resident.tensor->unbind();
     }
-    in_node(node, [&] {
-      node.kernel = make_kernel(*node.layer, node.option, node.bottom_blobs, node.top_blobs);
-    });
-    for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
-    // Data sources always run on the host.
-    if (node.is_conversion || node.bottoms.empty()) continue;
-    ++computing;
-    if (!falls_back_to_cpu(plan, node)) continue;
-    ++on_cpu;
-    plan.note(text(named(node), " runs on the CPU"), Severity::warning);
   }
-  if (on_cpu != 0) {
-    plan.note(text(on_cpu, " of ", computing, " layers run on the CPU"), Severity::warning);
-  }
+  plan.program = nullptr;
+  plan.done = 0;
 }
 
-/// Bytes that the layers and their engines hold, and the scratch memory, which they share.
-size_t engine_bytes(const Plan& plan) {
+/// Bytes that the layers and their kernels hold, and the scratch memory, which they share.
+size_t engine_bytes(const Plan& plan, const Program& program) {
   size_t held = 0;
   ScratchPlan scratch(plan.context->threads());
-  for (const NodeId id : plan.program->order) {
-    held += plan.node(id).layer->kept_bytes();
-    for (const ParameterNoise& noise : plan.node(id).noise) held += noise.layer->kept_bytes();
-    held += plan.node(id).kernel->bytes();
-    plan.node(id).kernel->plan_scratch(scratch);
+  for (const NodeId id : program.order) {
+    const ProgramNode& node = program[id];
+    held += node.layer->kept_bytes() + node.kernel->bytes();
+    node.kernel->plan_scratch(scratch);
+  }
+  for (const auto& [id, noises] : plan.noise) {
+    for (const ParameterNoise& noise : noises) held += noise.layer->kept_bytes();
   }
   return held + scratch.bytes();
 }
 
 }  // namespace
 
-void clear_program(Plan& plan) {
-  plan.program.reset();
-  plan.done = 0;
-  plan.nodes.resize(plan.layer_count);
-  plan.values.resize(plan.value_count);
-  for (const NodeId id : plan.layer_nodes()) {
-    Node& node = plan.node(id);
-    static_cast<NodeState&>(node) = {};
-    node.bottom_blobs = plan.blobs(node.bottoms);
-    node.top_blobs = plan.blobs(node.tops);
+Program begin_program(const Plan& plan) {
+  Program program;
+  for (const ValueId id : plan.graph->outer) program.shapes.push_back(plan.blob(id).shape());
+  for (const NodeId id : plan.graph->node_ids()) {
+    const Node& node = plan.node(id);
+    program.nodes.push_back({.layer = &plan.layer(id),
+                             .node = &node,
+                             .propagate = node.propagate,
+                             .needs_backward = node.needs_backward,
+                             .follows_values = node.follows_values});
   }
+  for (const ValueId id : plan.graph->value_ids()) {
+    ProgramValue value{plan.value(id)};
+    value.blob = &plan.blob(id);
+    program.values.push_back(std::move(value));
+  }
+  return program;
+}
+
+void make_kernels(Plan& plan, Program& program) {
+  int computing = 0, on_cpu = 0;
+  for (const NodeId id : program.order) {
+    ProgramNode& node = program[id];
+    node.bottom_blobs = program.blobs(node.reads);
+    node.top_blobs = program.blobs(node.makes);
+    if (node.is_conversion()) {
+      node.option = options_of(*node.layer, node.bottom_blobs, node.top_blobs).front();
+    }
+    in_node(node, [&] {
+      node.kernel = make_kernel(*node.layer, node.option, node.bottom_blobs, node.top_blobs);
+    });
+    for (const Blob* blob : node.bottom_blobs) node.made_for.push_back(blob->shape());
+    // Data sources always run on the host.
+    if (node.is_conversion() || node.reads.empty()) continue;
+    ++computing;
+    if (!falls_back_to_cpu(plan, node)) continue;
+    ++on_cpu;
+    plan.note(text(named(*node.node), " runs on the CPU"), Severity::warning);
+  }
+  if (on_cpu != 0) {
+    plan.note(text(on_cpu, " of ", computing, " layers run on the CPU"), Severity::warning);
+  }
+}
+
+void drop_program(Plan& plan) {
+  if (plan.program != nullptr) plan.programs.pop_front();
+  plan.program = nullptr;
+  plan.done = 0;
+}
+
+std::vector<Blob*> Program::blobs(const std::vector<ValueId>& ids) const {
+  std::vector<Blob*> found;
+  for (const ValueId id : ids) found.push_back(values[id].blob);
+  return found;
 }
 
 bool Plan::current() const {
   // A bound holds smaller shapes too.
   const auto fits = [&](ValueId id, const Shape& planned) {
-    const Shape& shape = value(id).blob.shape();
-    return shape == planned || (shape.count() <= planned.count() && has_late_shape(value(id)));
+    const Shape& shape = blob(id).shape();
+    return shape == planned || (shape.count() <= planned.count() && graph->has_late_shape(id));
   };
-  return program && std::ranges::equal(outer, program->shapes, fits);
-}
-
-std::vector<Blob*> Plan::blobs(const std::vector<ValueId>& ids) {
-  std::vector<Blob*> found;
-  for (const ValueId id : ids) found.push_back(&value(id).blob);
-  return found;
+  return program && std::ranges::equal(graph->outer, program->shapes, fits);
 }
 
 void take_program(Plan& plan) {
   std::vector<Shape> shapes;
-  for (const ValueId id : plan.outer) shapes.push_back(plan.value(id).blob.shape());
-  if (plan.program) put_aside(plan);
-  clear_program(plan);
+  for (const ValueId id : plan.graph->outer) shapes.push_back(plan.blob(id).shape());
+  leave(plan);
   // If this throws, there is no program, and the next pass calls take_program again.
   infer_shapes(plan);
-  const auto known = std::ranges::find(plan.kept, shapes, &Program::shapes);
-  std::list<Program> taken;
-  if (known != plan.kept.end()) taken.splice(taken.begin(), plan.kept, known);
-  if (plan.kept.size() > kKeptPrograms) plan.kept.pop_back();
-  try {
-    if (!taken.empty()) return take_up(plan, std::move(taken.front()));
-    plan.program.emplace();
-    plan.program->shapes = std::move(shapes);
-    choose_layouts(plan);
-    make_kernels(plan);
-    plan.context->save_tuning();
-    plan.program->memory.parameters =
-        plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);
-    plan.program->memory.engines = engine_bytes(plan);
-    choose_dropped(plan);
-    make_schedule(plan);
-    plan_memory(plan);
-    bind_memory(plan);
-    describe_steps(plan);
-  } catch (...) {
-    clear_program(plan);
-    throw;
+  const auto known = std::ranges::find(plan.programs, shapes, &Program::shapes);
+  if (known != plan.programs.end()) {
+    plan.programs.splice(plan.programs.begin(), plan.programs, known);
+    return enter(plan, plan.programs.front());
   }
+  std::list<Program> made;
+  Program& program = made.emplace_front(begin_program(plan));
+  choose_layouts(plan, program);
+  make_kernels(plan, program);
+  plan.context->save_tuning();
+  program.memory.parameters =
+      plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);
+  program.memory.engines = engine_bytes(plan, program);
+  choose_dropped(plan, program);
+  make_schedule(plan, program);
+  plan_memory(plan, program);
+  if (plan.programs.size() == kMostPrograms) plan.programs.pop_back();
+  bind_memory(plan, program);
+  describe_steps(plan, program);
+  plan.programs.splice(plan.programs.begin(), made);
+  plan.program = &program;
 }
 
 }  // namespace crema

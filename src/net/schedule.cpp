@@ -18,13 +18,13 @@ namespace {
 
 class Scheduler {
  public:
-  explicit Scheduler(Plan& plan) : plan_(plan), program_(*plan.program) {}
+  Scheduler(const Plan& plan, Program& program) : plan_(plan), program_(program) {}
 
   void run() {
     clear();
     connect();
     for (const NodeId id : program_.order) {
-      const Node& node = plan_.node(id);
+      const ProgramNode& node = program_[id];
       program_.forward.push_back({.kind = Action::Kind::forward,
                                   .node = id,
                                   .bottoms = node.bottom_blobs,
@@ -36,7 +36,7 @@ class Scheduler {
     for (size_t k = program_.order.size(); k-- > 0;) {
       const NodeId id = program_.order[k];
       const size_t first = program_.backward.size();
-      if (plan_.node(id).needs_backward) go_back(id);
+      if (program_[id].needs_backward) go_back(id);
       program_.backward_of[k] = {first, program_.backward.size()};
     }
   }
@@ -48,44 +48,44 @@ class Scheduler {
     program_.backward.clear();
     program_.twins.clear();
     for (const NodeId id : program_.order) {
-      Node& node = plan_.node(id);
-      node.bottom_blobs = plan_.blobs(node.reads);
+      ProgramNode& node = program_[id];
+      node.bottom_blobs = program_.blobs(node.reads);
     }
   }
 
   /// Sets the readers of each value, and what depends on them.
   void connect() {
-    for (const auto& value : plan_.values) value->readers.clear();
+    for (ProgramValue& value : program_.values) value.readers.clear();
     for (const NodeId id : program_.order) {
-      const std::vector<ValueId>& reads = plan_.node(id).reads;
-      for (size_t i = 0; i < reads.size(); ++i) plan_.value(reads[i]).readers.push_back({id, i});
+      const std::vector<ValueId>& reads = program_[id].reads;
+      for (size_t i = 0; i < reads.size(); ++i) program_[reads[i]].readers.push_back({id, i});
     }
-    for (size_t v = 0; v < plan_.values.size(); ++v) {
-      Value& value = plan_.value(ValueId(v));
+    for (size_t v = 0; v < program_.values.size(); ++v) {
+      ProgramValue& value = program_[ValueId(v)];
       last_writers_.push_back({});
       value.has_gradient = false;
       if (value.fused_away) continue;
-      value.reserved = plan_.shows(value);
-      value.planned = value.blob.shape();
+      value.reserved = !value.is_converted() && plan_.shows(value);
+      value.planned = value.blob->shape();
       add_edges(ValueId(v));
       value.has_gradient =
-          last_writers_[ValueId(v)].node.valid() || plan_.node(value.maker).needs_backward;
+          last_writers_[ValueId(v)].node.valid() || program_[value.maker].needs_backward;
     }
   }
 
   /// Gives an edge to all readers but the first in the order of backward.
   void add_edges(ValueId id) {
-    Value& value = plan_.value(id);
+    ProgramValue& value = program_[id];
     std::vector<Use> writers;
     for (const Use& use : value.readers) {
-      const Node& node = plan_.node(use.node);
+      const ProgramNode& node = program_[use.node];
       if (node.needs_backward && node.propagate[use.bottom]) writers.push_back(use);
     }
     if (writers.empty()) return;
     last_writers_[id] = writers.front();
     if (!plan_.options.keep_all || writers.size() == 1) writers.pop_back();
     for (const Use& use : writers) {
-      plan_.node(use.node).bottom_blobs[use.bottom] = add_twin({value.blob, &value.blob.data});
+      program_[use.node].bottom_blobs[use.bottom] = add_twin({*value.blob, &value.blob->data});
     }
   }
 
@@ -101,7 +101,7 @@ class Scheduler {
     const auto& segments = plan_.arena.segments();
     for (size_t s = 0; s < segments.size(); ++s) index[segments[s].parameter->storage().get()] = s;
     for (const NodeId id : program_.order) {  // the first in order is the last in backward
-      if (!plan_.node(id).needs_backward) continue;
+      if (!program_[id].needs_backward) continue;
       for (const Parameter* parameter : parameters_of(id)) {
         const auto segment = index.find(parameter->storage().get());
         if (segment == index.end() || !parameter->needs_gradient) continue;
@@ -112,10 +112,10 @@ class Scheduler {
   }
 
   std::vector<const Parameter*> parameters_of(NodeId id) const {
-    const Node& node = plan_.node(id);
+    const ProgramNode& node = program_[id];
     std::vector<const Parameter*> all;
     for (const auto& parameter : node.layer->params()) all.push_back(parameter.get());
-    for (const TailStep& step : node.tail) {
+    for (const TailStep& step : node.node->tail) {
       if (step.scale != nullptr) all.push_back(step.scale);
       if (step.bias != nullptr) all.push_back(step.bias);
     }
@@ -123,7 +123,7 @@ class Scheduler {
   }
 
   void go_back(NodeId id) {
-    const Node& node = plan_.node(id);
+    const ProgramNode& node = program_[id];
     const BackwardReads reads = node.kernel->backward_reads();
     Action action{.kind = Action::Kind::backward,
                   .node = id,
@@ -141,7 +141,7 @@ class Scheduler {
       if (made != nullptr) action.tops[t] = made;
     }
     for (const ValueId top : node.makes) {
-      const Value& value = plan_.value(top);
+      const ProgramValue& value = program_[top];
       if (last_writers_[top].node.valid() || (value.is_output && value.loss_weight == 0)) continue;
       add_seed(id, top);
     }
@@ -157,25 +157,25 @@ class Scheduler {
   }
 
   void add_seed(NodeId id, ValueId top) {
-    Value& value = plan_.value(top);
+    ProgramValue& value = program_[top];
     program_.backward.push_back({.kind = Action::Kind::seed,
                                  .node = id,
-                                 .into = &value.blob.diff,
+                                 .into = &value.blob->diff,
                                  .weight = value.loss_weight,
                                  .adds = last_writers_[top].node.valid()});
   }
 
-  bool is_edge(const Node& node, size_t bottom) const {
-    return node.bottom_blobs[bottom] != &plan_.value(node.reads[bottom]).blob;
+  bool is_edge(const ProgramNode& node, size_t bottom) const {
+    return node.bottom_blobs[bottom] != program_[node.reads[bottom]].blob;
   }
 
   /// Behind backward of a node that wrote the diff of a bottom, or its edge: adds the edge to the
   /// gradient of the value. A sum action follows when there are kMostParts parts, or when this part
   /// is the last. With keep_all, it follows the last part only.
   void collect(NodeId id, size_t bottom) {
-    const Node& node = plan_.node(id);
+    const ProgramNode& node = program_[id];
     const ValueId read = node.reads[bottom];
-    Tensor& gradient = plan_.value(read).blob.diff;
+    Tensor& gradient = program_[read].blob->diff;
     const bool last = last_writers_[read] == Use{id, bottom};
     if (is_edge(node, bottom)) {
       std::vector<const Tensor*>& parts = parts_[read];
@@ -189,26 +189,26 @@ class Scheduler {
                                      .into = &gradient});
       }
     }
-    if (last && plan_.value(read).loss_weight != 0) add_seed(id, read);
+    if (last && program_[read].loss_weight != 0) add_seed(id, read);
   }
 
   /// Adds the actions that compute a dropped value again, and returns a blob of it with the diff of
   /// the value. Null if the value is not dropped.
   Blob* compute_again(ValueId id) {
-    const Value& value = plan_.value(id);
-    if (!is_dropped(value)) return nullptr;
+    const ProgramValue& value = program_[id];
+    if (!is_dropped(id)) return nullptr;
     if (const auto known = again_.find(id); known != again_.end()) return known->second;
-    const Node& node = plan_.node(value.maker);
+    const ProgramNode& node = program_[value.maker];
     Action action{.kind = Action::Kind::forward,
                   .node = value.maker,
                   .again = true,
-                  .bottoms = plan_.blobs(node.reads),
+                  .bottoms = program_.blobs(node.reads),
                   .tops = {}};
     for (size_t i = 0; i < node.reads.size(); ++i) {
       if (Blob* made = compute_again(node.reads[i])) action.bottoms[i] = made;
     }
     for (const ValueId top : node.makes) {
-      const Blob& blob = plan_.value(top).blob;
+      const Blob& blob = *program_[top].blob;
       again_[top] = add_twin({blob, nullptr, &blob.diff});
       action.tops.push_back(again_[top]);
     }
@@ -216,14 +216,16 @@ class Scheduler {
     return again_.at(id);
   }
 
-  bool is_dropped(const Value& value) const {
-    const Node& maker = plan_.node(value.maker);
+  bool is_dropped(ValueId id) const {
+    const ProgramValue& value = program_[id];
+    const ProgramNode& maker = program_[value.maker];
     // A conversion is computed again if the layer that it converts is.
-    const bool dropped = maker.is_conversion ? plan_.node(value.producer).dropped : maker.dropped;
-    return dropped && !value.reserved && !maker.layer->is_source() && !plan_.has_late_shape(value);
+    const bool dropped = maker.is_conversion() ? program_[value.producer].dropped : maker.dropped;
+    return dropped && !value.reserved && !maker.layer->is_source() &&
+           !plan_.graph->has_late_shape(value.is_converted() ? value.origin : id);
   }
 
-  Plan& plan_;
+  const Plan& plan_;
   Program& program_;
   std::map<NodeId, std::vector<size_t>> completes_;
   /// The bottom whose backward is the last to write a part of the diff; invalid if there is none.
@@ -234,6 +236,6 @@ class Scheduler {
 
 }  // namespace
 
-void make_schedule(Plan& plan) { Scheduler(plan).run(); }
+void make_schedule(const Plan& plan, Program& program) { Scheduler(plan, program).run(); }
 
 }  // namespace crema

@@ -5,7 +5,7 @@
 
 namespace crema {
 
-void describe_steps(Plan& plan) {
+void describe_steps(const Plan& plan, Program& program) {
   const auto indices = [](const std::vector<ValueId>& ids) {
     std::vector<int> all;
     for (const ValueId id : ids) all.push_back(static_cast<int>(id.index()));
@@ -15,16 +15,16 @@ void describe_steps(Plan& plan) {
     return blobs.empty() ? std::string() : to_string(blobs[0]->data.layout());
   };
   std::set<NodeId> again;
-  for (const Action& action : plan.program->backward) {
+  for (const Action& action : program.backward) {
     if (action.again) again.insert(action.node);
   }
-  for (const NodeId id : plan.program->order) {
-    Node& node = plan.node(id);
+  for (const NodeId id : program.order) {
+    const ProgramNode& node = program[id];
     const Layer& layer = *node.layer;
-    NetStep& step = plan.program->steps.emplace_back();
+    NetStep& step = program.steps.emplace_back();
     step.name = layer.name();
     step.type = layer.type();
-    step.layer = node.is_conversion ? -1 : static_cast<int>(id.index());
+    step.layer = node.is_conversion() ? -1 : static_cast<int>(id.index());
     step.bottoms = indices(node.reads);
     step.tops = indices(node.makes);
     step.backward = node.needs_backward;
@@ -37,9 +37,12 @@ void describe_steps(Plan& plan) {
     step.top_format = format_of(node.top_blobs);
     step.flops = layer.flops(node.bottom_blobs, node.top_blobs);
     if (!node.needs_backward) step.flops.backward = 0;
-    for (ParameterNoise& noise : node.noise) {
-      Blob *const exact[] = {&noise.exact}, *const noisy[] = {&noise.noisy};
-      step.flops.forward += noise.layer->flops(exact, noisy).forward;
+    const auto noises = plan.noise.find(id);
+    if (noises == plan.noise.end()) continue;
+    for (const ParameterNoise& noise : noises->second) {
+      Blob exact = noise.exact, noisy = noise.noisy;
+      Blob *const bottom[] = {&exact}, *const top[] = {&noisy};
+      step.flops.forward += noise.layer->flops(bottom, top).forward;
     }
   }
 }
@@ -47,13 +50,13 @@ void describe_steps(Plan& plan) {
 std::vector<NetValue> Net::values() const {
   std::vector<NetValue> values;
   if (!plan_->program) return values;
-  for (const auto& value : plan_->values) {
-    values.push_back({.name = value->name,
-                      .version = value->version,
-                      .shape = value->blob.shape(),
-                      .layout = value->blob.data.layout(),
-                      .bytes = value->fused_away ? 0 : value->blob.data.bytes(),
-                      .kept = value->reserved || plan_->options.keep_all});
+  for (const ProgramValue& value : plan_->program->values) {
+    values.push_back({.name = value.name,
+                      .version = value.version,
+                      .shape = value.blob->shape(),
+                      .layout = value.blob->data.layout(),
+                      .bytes = value.fused_away ? 0 : value.blob->data.bytes(),
+                      .kept = value.reserved || plan_->options.keep_all});
   }
   for (size_t s = 0; s < steps().size(); ++s) {
     const auto step = static_cast<int>(s);
@@ -66,12 +69,12 @@ std::vector<NetValue> Net::values() const {
 }
 
 std::vector<LayerSummary> Net::summary() const {
-  std::vector<LayerSummary> rows(plan_->layer_count);
+  std::vector<LayerSummary> rows(plan_->layers.size());
   for (const NetStep& step : steps()) {
     if (step.layer >= 0) static_cast<NetStep&>(rows[static_cast<size_t>(step.layer)]) = step;
   }
   std::set<const ParameterStorage*> counted;
-  for (const NodeId id : plan_->layer_nodes()) {
+  for (const NodeId id : plan_->graph->node_ids()) {
     const Node& node = plan_->node(id);
     LayerSummary& row = rows[id.index()];
     row.name = node.layer->name();

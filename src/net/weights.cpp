@@ -175,7 +175,7 @@ std::set<std::string> load_own_blobs(Plan& plan, const NetParameter& given) {
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerParameter& from = *layers[i];
     // Upgrading adds layers at the front only, so the nodes match the message from the end.
-    const Node& node = plan.node(NodeId(plan.layer_count - layers.size() + i));
+    const Node& node = plan.node(NodeId(plan.layers.size() - layers.size() + i));
     const bool mine = std::ranges::all_of(node.layer->params(), [&](const auto& parameter) {
       return own.count(parameter->storage().get()) != 0;
     });
@@ -411,10 +411,9 @@ std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) 
 
 void Net::save(NetParameter& out, bool with_diffs) const {
   out.Clear();
-  out.set_name(plan_->name);
+  out.set_name(plan_->graph->name);
   save_origin(*plan_, *out.mutable_origin());
-  for (const NodeId id : plan_->layer_nodes()) {
-    const Node& node = plan_->node(id);
+  for (const Node& node : plan_->graph->nodes) {
     LayerParameter* saved = out.add_layer();
     *saved = node.layer->param();
     if (saved->has_name()) saved->set_name(node.name);
@@ -432,8 +431,7 @@ void Net::save(NetParameter& out, bool with_diffs) const {
 
 std::vector<Net::SavedLayer> Net::saved_layers() const {
   std::vector<SavedLayer> layers;
-  for (const NodeId id : plan_->layer_nodes()) {
-    const Node& node = plan_->node(id);
+  for (const Node& node : plan_->graph->nodes) {
     layers.push_back({node.name, node.layer->params().size()});
   }
   return layers;

@@ -48,7 +48,7 @@ TEST_P(Move, CopiesAnyType) {
        {DType::f32, DType::f64, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64}) {
     Tensor from = numbered({3, 70001}, dtype, 7), to(Shape{70001, 3}, dtype);
     settle({&from});
-    copy(side(), from, to);
+    copy(device(), from, to);
     expect_stayed();
     EXPECT_EQ(values_of(to), values_of(from)) << to_string(dtype);
   }
@@ -69,7 +69,7 @@ TEST_P(Move, AddsInTheOrderOfTheTerms) {
         }
       }
       Tensor apart(Shape{3, 7001}, dtype);
-      add(side(), pointers, apart);
+      add(device(), pointers, apart);
       expect_stayed();
       // Whole numbers up to 256 are exact in bf16, larger ones to 1 in 256.
       const double tolerance = dtype == DType::bf16 ? 8 : 0;
@@ -77,7 +77,7 @@ TEST_P(Move, AddsInTheOrderOfTheTerms) {
           << to_string(dtype) << ", " << terms;
       const std::vector<double> before = values_of(apart);
       downloads_ = device_.downloads;
-      add(side(), pointers, parts[0]);
+      add(device(), pointers, parts[0]);
       expect_stayed();
       EXPECT_EQ(values_of(parts[0]), before) << "into the first term";
     }
@@ -90,14 +90,14 @@ TEST_P(Move, RoundsASumOfBf16Once) {
   small.fill(0x1p-9);  // lost when it is added to 1 and rounded; four of them are not
   const std::vector<const Tensor*> terms = {&one, &small, &small, &small, &small};
   Tensor sum(Shape{1}, DType::bf16);
-  add(side(), terms, sum);
+  add(device(), terms, sum);
   EXPECT_EQ(sum.at(0), 1 + 0x1p-7);
 }
 
 TEST_P(Move, FillsWithZero) {
   Tensor tensor = numbered({2, 3, 4, 5}, DType::bf16, 1, Format::blocked8);
   settle({&tensor});
-  fill_zero(side(), tensor);
+  fill_zero(device(), tensor);
   expect_stayed();
   EXPECT_THAT(values_of(tensor), testing::Each(0));
 }
@@ -112,12 +112,12 @@ TEST_P(Move, RowsOfPartsLieSideBySideInEveryFormat) {
         Tensor first = numbered(a, dtype, 3, format), second = numbered(b, dtype, 11, format);
         Tensor whole(joined, dtype, format);
         settle({&first, &second});
-        std::byte* to = side().overwrite_bytes(whole);
+        std::byte* to = device().overwrite_bytes(whole);
         const int64_t rows = rows_around(joined, format, axis);
         const auto row = [&](const Tensor& t) { return static_cast<int64_t>(t.bytes()) / rows; };
         for (Tensor* part : {&first, &second}) {
-          copy_rows(side(), {rows, row(*part), row(*part), row(whole)}, side().read_bytes(*part),
-                    to);
+          copy_rows(device(), {rows, row(*part), row(*part), row(whole)},
+                    device().read_bytes(*part), to);
           to += row(*part);
         }
         expect_stayed();

@@ -56,7 +56,7 @@ class ExtractFeatures : public testing::Test {
     }
     return all;
   }
-  std::string text(const std::string& name) const { return test::read_file(folder_ / name); }
+  std::string content(const std::string& name) const { return test::read_file(folder_ / name); }
 
   ScratchFolder folder_;
   Context context_;
@@ -125,7 +125,7 @@ TEST_F(ExtractFeatures, ShuffledRecordsAndRandSkipKeepTheirKeys) {
     set(FeatureFormat::csv, {"twice"}, {"a"});
     options_.overwrite = true;
     EXPECT_EQ(extract(net(order)).rows, 10) << order;
-    std::istringstream lines(text("a"));
+    std::istringstream lines(content("a"));
     std::string line;
     std::getline(lines, line);
     std::vector<int> seen(10);
@@ -168,7 +168,8 @@ TEST_F(ExtractFeatures, RecordsThatAreSkippedHaveNoRows) {
   set(FeatureFormat::csv, {"data"}, {"a.csv"});
   options_.number_keys = false;
   extract(layer);
-  EXPECT_NE(text("a.csv").find("\n00000003,3,4,5,6,7,8\n"), std::string::npos) << text("a.csv");
+  EXPECT_NE(content("a.csv").find("\n00000003,3,4,5,6,7,8\n"), std::string::npos)
+      << content("a.csv");
 }
 
 TEST_F(ExtractFeatures, KeysMayBeNumbersAsPublished) {
@@ -186,16 +187,16 @@ TEST_F(ExtractFeatures, LongAndBinaryKeysStayWhole) {
   EXPECT_EQ(test::read_database(folder_ / "a").at(0).first, key);
   set(FeatureFormat::csv, {"data"}, {"a.csv"});
   extract(data_layer("", "data", "long"));
-  EXPECT_EQ(text("a.csv"), "key,data_0\n\"\x01" + std::string(300, 'k') + "\n,\"\"x\",0\n");
+  EXPECT_EQ(content("a.csv"), "key,data_0\n\"\x01" + std::string(300, 'k') + "\n,\"\"x\",0\n");
   set(FeatureFormat::npy, {"data"}, {"a.npy"});
   extract(data_layer("", "data", "long"));
-  EXPECT_EQ(text("a.npy.keys.txt"), "\x01" + std::string(300, 'k') + "\\n,\"x\n");
+  EXPECT_EQ(content("a.npy.keys.txt"), "\x01" + std::string(300, 'k') + "\\n,\"x\n");
 }
 
 TEST_F(ExtractFeatures, Csv) {
   set(FeatureFormat::csv, {"twice"}, {"a.csv"});
   extract(net());
-  const std::string csv = text("a.csv");
+  const std::string csv = content("a.csv");
   EXPECT_TRUE(
       csv.starts_with("key,twice_0,twice_1,twice_2,twice_3,twice_4,twice_5\n"
                       "00000000,0,2,4,6,8,10\n00000001,2,4,6,8,10,12\n"))
@@ -206,7 +207,7 @@ TEST_F(ExtractFeatures, Csv) {
 TEST_F(ExtractFeatures, Npy) {
   set(FeatureFormat::npy, {"data"}, {"a.npy"});
   extract(net());
-  const std::string npy = text("a.npy");
+  const std::string npy = content("a.npy");
   ASSERT_EQ(npy.size(), 256u + 10 * 6 * sizeof(float));
   EXPECT_EQ(npy.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
   EXPECT_EQ(npy[8], '\xf6');  // 246 bytes follow
@@ -218,7 +219,7 @@ TEST_F(ExtractFeatures, Npy) {
   std::vector<float> values(60);
   std::memcpy(values.data(), npy.data() + 256, 240);
   for (int i = 0; i < 60; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], i / 6 + i % 6);
-  EXPECT_TRUE(text("a.npy.keys.txt").starts_with("00000000\n00000001\n"));
+  EXPECT_TRUE(content("a.npy.keys.txt").starts_with("00000000\n00000001\n"));
 }
 
 TEST_F(ExtractFeatures, Hdf5HasAllBlobsInOneFile) {
@@ -230,7 +231,7 @@ TEST_F(ExtractFeatures, Hdf5HasAllBlobsInOneFile) {
   EXPECT_EQ(file.read("twice", DType::f32).at(59), 2.0 * (9 + 5));
   EXPECT_EQ(file.shape("data_label"), Shape{10});
   EXPECT_EQ(file.read("data_label", DType::f32).at(9), 9.0);
-  EXPECT_NE(text("a.h5").find("00000009"), std::string::npos);
+  EXPECT_NE(content("a.h5").find("00000009"), std::string::npos);
 }
 
 TEST_F(ExtractFeatures, SeveralLabelsOfARecordAreKept) {
@@ -259,7 +260,7 @@ TEST_F(ExtractFeatures, SeveralLabelsOfARecordAreKept) {
   // Elsewhere they are a blob.
   set(FeatureFormat::csv, {"data_label"}, {"a.csv"});
   extract(layers);
-  EXPECT_TRUE(text("a.csv").ends_with("k4,4,-2\nk5,5,-2.5\n")) << text("a.csv");
+  EXPECT_TRUE(content("a.csv").ends_with("k4,4,-2\nk5,5,-2.5\n")) << content("a.csv");
   if (!test::kBuiltWithHdf5) return;
   set(FeatureFormat::hdf5, {"data", "data_label"}, {"a.h5"});
   extract(layers);
@@ -281,7 +282,7 @@ TEST_F(ExtractFeatures, NetsWithoutRecordsTakeBatches) {
   expect_error([&] { extract(input); }, {"no data layer", "how many batches"});
   options_.batches = 2;
   EXPECT_EQ(extract(input).rows, 6);
-  EXPECT_TRUE(text("a.csv").ends_with("0000000005,5,5\n")) << text("a.csv");
+  EXPECT_TRUE(content("a.csv").ends_with("0000000005,5,5\n")) << content("a.csv");
 }
 
 TEST_F(ExtractFeatures, MistakesAreFoundAndNothingIsLeft) {

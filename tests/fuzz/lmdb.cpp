@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
   fuzz::write_input("lmdb/data.mdb", bytes, count);
   fuzz::attempt([&] {
     const auto source = open_database({.path = fuzz::working_folder().path("lmdb")});
-    const auto reader = source->reader(Access::random);
+    const auto reader = source->reader(ReadOrder::random);
     static volatile size_t sink;
     for (int64_t i = 0; i < std::min<int64_t>(source->count(), 100); ++i) {
       const Record record = reader->read(i);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "crema/net.hpp"
 #include "crema/registry.hpp"
 #include "support/expect_error.hpp"
@@ -189,7 +191,7 @@ TEST(Advice, PublishedEnginesOfALayerAreHints) {
                                   "engine: 'CUDNN' convolution_param { num_output: 2 "
                                   "kernel_size: 3 } }"),
                 context, {});
-  EXPECT_EQ(net.layers()[1]->engine_name(), "reference");
+  EXPECT_EQ(std::ranges::find(net.steps(), 1, &NetStep::layer)->engine, "reference");
 }
 
 TEST(Advice, PublishedEnginesLeaveTheEngineOfTheContext) {
@@ -203,7 +205,7 @@ TEST(Advice, PublishedEnginesLeaveTheEngineOfTheContext) {
         const Net net(net_param(text(kData, "layer { name: 'l' type: '", type,
                                      "' bottom: 'data' top: 'l' ", hint, settings, " }")),
                       context, {});
-        return net.layers()[1]->engine_name();
+        return std::ranges::find(net.steps(), 1, &NetStep::layer)->engine;
       };
       std::string without;
       try {

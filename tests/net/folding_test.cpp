@@ -7,6 +7,7 @@
 #include "core/dispatch.hpp"
 #include "crema/random.hpp"
 #include "layers/convolution/convolution.hpp"
+#include "layers/convolution/ends.hpp"
 #include "support/net_test.hpp"
 
 namespace crema::test {
@@ -177,8 +178,10 @@ TEST_F(Folding, OfSharedParametersIsShared) {
   const auto folded_by = [](Net& net) {
     net.forward();
     auto& conv = static_cast<ConvolutionLayer&>(net.layer("conv"));
-    EXPECT_NE(conv.weights().storage(), conv.params()[0]->storage());
-    return conv.weights().storage();
+    ConvolutionEnds ends(conv, {});
+    ends.begin_forward({}, {});
+    EXPECT_NE(ends.weights().storage(), conv.params()[0]->storage());
+    return ends.weights().storage();
   };
   const auto values = folded_by(first);
   Net second = make(text, {.share_params_with = &first});

@@ -314,7 +314,7 @@ void check(const RandomNet& random, bool numerically) {
   NetOptions kept = options;
   kept.fuse = false;
   kept.keep_all = true;
-  const NetParameter param = net_param(random.text());
+  const NetParameter param = net_param(random.prototxt());
   Net plain(param, plain_context, kept);
   const Results expected = run(plain);
   {
@@ -370,7 +370,7 @@ TEST(NetFuzz, PlannedNetsComputeWhatPlainOnesDo) {
   const uint64_t nets = number_from("CREMA_FUZZ_NETS", 300);
   for (uint64_t i = 0; i < nets; ++i) {
     const RandomNet random(seed, i);
-    SCOPED_TRACE(text("CREMA_FUZZ_SEED=", seed, ", net ", i, ":\n", random.text()));
+    SCOPED_TRACE(text("CREMA_FUZZ_SEED=", seed, ", net ", i, ":\n", random.prototxt()));
     try {
       check(random, i % 8 == 0);
     } catch (const Error& error) {

@@ -180,10 +180,10 @@ void add_solver(std::vector<SettingsTrial>& all) {
                  .given = "lr_policy: 'cosine_restarts' restart_iter: 2"});
   all.push_back(
       {.field = field("restart_mult"), .given = "lr_policy: 'cosine_restarts' restart_iter: 2"});
-  for (const auto& [name, text] :
+  for (const auto& [name, policy] :
        {std::pair{"gamma", "exp"}, std::pair{"power", "poly"}, std::pair{"stepsize", "step"}}) {
     all.push_back({.field = field(name),
-                   .given = text("lr_policy: '", text, "' gamma: 0.3 power: 1.5 stepsize: 4")});
+                   .given = text("lr_policy: '", policy, "' gamma: 0.3 power: 1.5 stepsize: 4")});
   }
   all.push_back({.field = field("stepvalue"),
                  .set = "stepvalue: 5",

@@ -287,24 +287,24 @@ void SettingsSweep::try_with(const Path& path, const Field& field, const std::st
   }
   std::string why = changes.empty() ? ": the table has to say what to set" : "";
   size_t refused = 0;
-  for (const auto& [text, change] : changes) {
+  for (const auto& [written, change] : changes) {
     const std::unique_ptr<Message> after(before->New());
     after->CopyFrom(*before);
     change(trial != nullptr && !trial->set.empty() ? *after : message_at(path, *after));
     const Seen& with = seen(*after, base);
     if (trial != nullptr && !trial->error.empty()) {
       if (with.error.find(trial->error) != std::string::npos) return;
-      why += text("\n  ", text, ": no error with '", trial->error, "': ", with.error);
+      why += text("\n  ", written, ": no error with '", trial->error, "': ", with.error);
     } else if (!with.error.empty()) {
       refused += names_field(with.error) ? 1 : 0;
-      why += text("\n  ", text, ": error: ", with.error);
+      why += text("\n  ", written, ": error: ", with.error);
     } else if (with.values != without.values) {
       return;
     } else {
       for (const std::string& warning : with.warnings) {
         if (without.warnings.count(warning) == 0 && names_field(warning)) return;
       }
-      why += text("\n  ", text, ": no effect");
+      why += text("\n  ", written, ": no effect");
     }
   }
   if (refused > 0 && refused == changes.size()) return;

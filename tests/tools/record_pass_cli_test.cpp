@@ -494,20 +494,20 @@ layer { name: 'eval' type: 'DetectionEvaluate' bottom: 'out' bottom: 'label' top
   }
   /// It writes the boxes of the images img0, img1 ... to out/detections.txt.
   std::string saving_net(int batch, int images, int bad = -1) const {
-    std::string names, text = net(batch, images, bad);
+    std::string names, layers = net(batch, images, bad);
     for (int i = 0; i < images; ++i) names += text("img", i, " 10 20\n");
     const std::string sizes = text("name_size_file: '", write("sizes.txt", names), "' ");
     const std::string map =
         write("map.prototxt", "item { name: 'none' label: 0 } item { name: 'a' label: 1 }");
     const auto add = [&](const std::string& behind, const std::string& more) {
-      text.insert(text.find(behind) + behind.size(), more);
+      layers.insert(layers.find(behind) + behind.size(), more);
     };
     add("confidence_threshold: 0.1 ",
         text("save_output_param { output_format: 'ILSVRC' output_directory: '", path("out"),
              "' label_map_file: '", map, "' ", sizes, "} "));
     add("overlap_threshold: 0.3 ", sizes);
     if (bad >= 0) add("backend: LMDB ", "on_bad_record: SKIP ");
-    return write("net.prototxt", text);
+    return write("net.prototxt", layers);
   }
   /// The image of each line of that file.
   std::string saved_images() const {

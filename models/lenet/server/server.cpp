@@ -8,9 +8,9 @@
 // the server ends with an error. At the end of the input, standard error gets the number of
 // requests and how long they took.
 //
-// Each thread (default: 4) has a net of its own, since one thread at a time may use a net. The nets
-// share one copy of the weights, and the context: it keeps no state of a run, and its threads are
-// those that work on one pass, here 1, as the requests already keep all threads busy.
+// Each thread (default: 4) has a runner of the net, since one thread at a time may use a net. The
+// runners share one copy of the weights, and the context: it keeps no state of a run, and its
+// threads are those that work on one pass, here 1, as the requests already keep all threads busy.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -88,7 +88,6 @@ class Classifier {
     net_.reshape_input(input_, {1, 1, sample_[2], sample_[3]});
     net_.forward();  // plans the net and measures its kernels, before a request has to wait for it
   }
-  crema::Net& net() { return net_; }
 
   std::string classify(const std::string& image) {
     read_digit(image, sample_[2], sample_[3], net_.input(input_).changing<float>());
@@ -172,21 +171,13 @@ void print(const std::stop_token& stop, Queue<std::future<Answer>>& answers,
 void serve(const std::string& deploy, const std::string& weights, int threads) {
   crema::Context context({.threads = 1});
   std::vector<std::unique_ptr<Classifier>> classifiers;
-  for (int i = 0; i < threads; ++i) {
-    crema::NetOptions options{.phase = crema::Phase::test};
-    if (i > 0) {
-      options.share_params_with = &classifiers[0]->net();
-      options.share_all = true;  // an error if a layer had weights of its own
-    }
-    crema::Net net(deploy, context, options);
-    if (i == 0) {
-      const std::vector<std::string> missing = net.load_weights(weights).missing;
-      if (!missing.empty())
-        throw crema::Error("'", weights, "' has no weights for ", crema::joined(missing), " of '",
-                           deploy, "'; give weights that were trained for this net");
-    }
-    classifiers.push_back(std::make_unique<Classifier>(std::move(net), deploy));
-  }
+  crema::Net net(deploy, context, {.phase = crema::Phase::test});
+  const std::vector<std::string> missing = net.load_weights(weights).missing;
+  if (!missing.empty())
+    throw crema::Error("'", weights, "' has no weights for ", crema::joined(missing), " of '",
+                       deploy, "'; give weights that were trained for this net");
+  for (int i = 0; i < threads; ++i)
+    classifiers.push_back(std::make_unique<Classifier>(net.runner(), deploy));
 
   Statistics statistics;
   const Clock::time_point start = Clock::now();
