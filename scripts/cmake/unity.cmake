@@ -8,6 +8,7 @@
 
 set(crema_group_size 6)
 set(crema_alone
+  layers/convolution/convolution.cpp
   layers/data/data.cpp
   layers/infogain_loss/infogain_loss.cpp
   layers/multibox_loss/multibox_loss.cpp
@@ -22,12 +23,14 @@ set(crema_alone
   layers/spatial_transformer/map_sampler.cpp
   layers/yolov3/yolov3.cpp
   src/core/filler.cpp
+  src/data/database_folder.cpp
   src/data/datum.cpp
   src/data/image_header.cpp
   src/data/lmdb_check.cpp
   src/model/binary_format.cpp
   src/model/file_kind.cpp
   src/net/graph.cpp
+  src/solver/average_precision.cpp
   tools/checksum.cpp
   tools/detect.cpp
   tools/models.cpp
