@@ -2,8 +2,9 @@
 # paths, folder by folder; rooms count as one folder. Headers and templates that they share cost once. A change
 # compiles six files again, for about the time of two.
 #
-# Names in anonymous namespaces meet within a group. A file with a name that a neighbour has as well, which the compiler
-# calls a redefinition, goes on the list below, and is compiled alone. Others that are: files for Google Highway, which
+# Names in anonymous namespaces meet within a group, and those of headers that a neighbour includes. A file with a name
+# that is there already (the compiler says "redefinition" or "ambiguous"), or whose lambdas in members of a class hold a
+# type of an anonymous namespace (-Wsubobject-linkage), goes on the list below, and is compiled alone. Others that are: files for Google Highway, which
 # include themselves; files with options or definitions of their own; and what nvcc compiles.
 
 set(crema_group_size 6)

@@ -59,8 +59,8 @@
 #define CREMA_HWY_LEFT_OUT 0
 #endif
 #undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS                                                                       \
-  (HWY_SSSE3 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | CREMA_HWY_LEFT_OUT | HWY_SVE |       \
+#define HWY_DISABLED_TARGETS                                                                 \
+  (HWY_SSSE3 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | CREMA_HWY_LEFT_OUT | HWY_SVE | \
    HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #endif  // CREMA_BACKEND_CPU_HIGHWAY_TARGETS
 
