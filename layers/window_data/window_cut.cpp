@@ -7,7 +7,7 @@ namespace crema {
 namespace {
 
 /// A side of the window, in one dimension: from `first` to `last`, both included.
-struct ComputeDevice {
+struct Side {
   int64_t first, last;
 };
 
@@ -17,21 +17,21 @@ struct SideCut {
   int64_t padding_behind;  // in the sample
 };
 
-ComputeDevice grown(float centre, float half) {
+Side grown(float centre, float half) {
   return {std::lround(centre - half), std::lround(centre + half)};
 }
 
 /// Warps a side that may reach beyond [0, size) to `crop` pixels.
-SideCut clipped(const ComputeDevice& device, int64_t size, int64_t crop) {
-  const float scale = static_cast<float>(crop) / static_cast<float>(device.last - device.first + 1);
-  const int64_t before = std::max<int64_t>(0, -device.first);
-  const int64_t behind = std::max<int64_t>(0, device.last - size + 1);
+SideCut clipped(const Side& side, int64_t size, int64_t crop) {
+  const float scale = static_cast<float>(crop) / static_cast<float>(side.last - side.first + 1);
+  const int64_t before = std::max<int64_t>(0, -side.first);
+  const int64_t behind = std::max<int64_t>(0, side.last - size + 1);
   const auto warped = [scale](int64_t pixels) -> int64_t {
     return std::lround(static_cast<float>(pixels) * scale);
   };
   SideCut cut;
-  cut.first = device.first + before;
-  cut.count = device.last - behind - cut.first + 1;
+  cut.first = side.first + before;
+  cut.count = side.last - behind - cut.first + 1;
   cut.to = warped(before);
   cut.to_count = std::max<int64_t>(1, warped(cut.count));
   cut.padding_behind = warped(behind);
@@ -48,7 +48,7 @@ void fit(int64_t& to, int64_t& count, int64_t crop) {
 
 WindowCut cut_of(const Window& window, const WindowImage& image, const CutRules& rules,
                  bool mirrored) {
-  ComputeDevice x{window.x1, window.x2}, y{window.y1, window.y2};
+  Side x{window.x1, window.x2}, y{window.y1, window.y2};
   if (rules.context_pad > 0 || rules.square) {
     // In f32, as published: a half may round either way.
     const auto crop = static_cast<float>(rules.crop);

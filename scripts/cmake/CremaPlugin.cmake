@@ -71,7 +71,7 @@ crema_add_plugin(NAME LAYERS FOLDER... [PROTOS FILE...] [SOURCES FILE...]), NAME
         set(messages "${plugin}/${room}.pb.h")
       endif()
       set(file "${generated}/rooms/${room}")
-      crema_pointwise_room(room_sources ${room} "${math}" "${file}" ${cuda} "${messages}")
+      crema_pointwise_rooms(room_sources "${file}" ${cuda} "${messages}" ${room} "${math}")
     endif()
     crema_room_sources(files names ${room} ${cuda} OFF ${room_sources})
     if(NOT names)

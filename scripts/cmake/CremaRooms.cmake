@@ -1,41 +1,63 @@
 # How a room's files become sources and registrations, for the rooms of the tree and for those of plug-ins.
 
-# crema_pointwise_room(TO ROOM MATH FILE CUDA MESSAGES): writes FILE.cpp and, with CUDA, FILE.cu: layer,
-# registration, loops and kernels of a pointwise room (layer_support/pointwise.hpp), and adds them to the list TO.
-# MATH is the path of its NAME_math.hpp, MESSAGES a header that this one needs, or "".
+# crema_pointwise_rooms(TO FILE CUDA MESSAGES ROOM MATH [ROOM MATH]...): writes FILE.cpp and, with CUDA, FILE.cu: layers,
+# registrations, loops and kernels of pointwise rooms (layer_support/pointwise.hpp), and adds them to the list TO.
+# MATH is the path of a room's NAME_math.hpp, MESSAGES a header that these need, or "".
+#
+# The sets of vector instructions and their mathematics take most of the time to compile, once for all rooms of a file.
 
-function(crema_pointwise_room to room math file cuda messages)
-  set(written "${file}.cpp")
-  set(defines "// Written by scripts/cmake/CremaRooms.cmake from ${math}.
+function(crema_pointwise_rooms to file cuda messages)
+  set(head "// Written by scripts/cmake/CremaRooms.cmake.\n")
+  if(messages)
+    string(APPEND head "#include \"${messages}\"\n")
+  endif()
+  set(loops "")
+  set(registrations "")
+  set(kernels "")
+  set(rooms ${ARGN})
+  while(rooms)
+    list(POP_FRONT rooms room math)
+    string(APPEND loops "
 #define CREMA_ROOM ${room}_room
 #define CREMA_MATH \"${math}\"
-")
-  if(messages)
-    string(APPEND defines "#include \"${messages}\"\n")
-  endif()
-  file(CONFIGURE OUTPUT "${file}.cpp" CONTENT "${defines}#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE \"${file}.cpp\"
 #include \"layer_support/pointwise_room-inl.hpp\"
-
-#if HWY_ONCE
-namespace crema {
-void register_${room}(Registry& registry) { registry.add<${room}_room::Room>(${room}_room::Math::type); }
-}  // namespace crema
-#endif
-" @ONLY)
-  if(cuda)
-    list(APPEND written "${file}.cu")
-    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"layer_support/pointwise.cuh\"
-#include \"crema/registry.hpp\"
-
-namespace crema {
+#undef CREMA_ROOM
+#undef CREMA_MATH
+")
+    string(APPEND registrations
+      "void register_${room}(Registry& registry) { registry.add<${room}_room::Room>(${room}_room::Math::type); }\n")
+    string(APPEND kernels "
 namespace ${room}_room {
-#include CREMA_MATH
+#include \"${math}\"
 }  // namespace ${room}_room
 void register_${room}_cuda(Registry& registry) {
   registry.add_engine<PointwiseCuda<PointwiseLayer<${room}_room::Math>>>(
       ${room}_room::Math::type, \"cuda\", DeviceType::cuda);
 }
+")
+  endwhile()
+
+  # highway.hpp reads the whole file once for each set, so it comes before what differs between rooms.
+  set(written "${file}.cpp")
+  file(CONFIGURE OUTPUT "${file}.cpp" CONTENT "${head}#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE \"${file}.cpp\"
+#include \"backend/cpu/highway.hpp\"
+${loops}
+#undef CREMA_POINTWISE_DECLARED
+#define CREMA_POINTWISE_DECLARED
+
+#if HWY_ONCE
+namespace crema {
+${registrations}}  // namespace crema
+#endif
+" @ONLY)
+  if(cuda)
+    list(APPEND written "${file}.cu")
+    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${head}#include \"layer_support/pointwise.cuh\"
+#include \"crema/registry.hpp\"
+
+namespace crema {
+${kernels}
 }  // namespace crema
 " @ONLY)
   endif()

@@ -24,6 +24,7 @@ option(CREMA_LIBARCHIVE "Read images from tar files with libarchive" ON)
 option(CREMA_ANNOTATIONS "Read boxes in XML and JSON with pugixml and JSON for Modern C++, and YAML with yaml-cpp" ON)
 option(CREMA_WERROR "Treat warnings as errors" OFF)
 option(CREMA_FUZZ "Build the programs of tests/fuzz for libFuzzer; needs Clang" OFF)
+option(CREMA_FEW_VECTOR_SETS "Kernels for the baseline and AVX2 alone, for builds that check and do not measure" OFF)
 option(CREMA_CCACHE "Compile through ccache when it is there" ON)
 set(CREMA_SANITIZE "" CACHE STRING "Sanitizers for all code, as in -fsanitize=: address,undefined")
 
@@ -89,6 +90,9 @@ function(crema_flags target)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${arithmetic}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr;-Xcompiler=-fopenmp,-fno-math-errno,-fno-trapping-math>")
+  if(CREMA_FEW_VECTOR_SETS)
+    target_compile_definitions(${target} PRIVATE CREMA_FEW_VECTOR_SETS)
+  endif()
   if(crema_sanitizers)
     set(flags -fsanitize=${crema_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")

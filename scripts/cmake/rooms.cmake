@@ -3,7 +3,7 @@
 # from layers/published_types.txt.
 #
 # CremaRooms.cmake says which file of a room defines what. A pointwise room is layers/relu/relu_math.hpp
-# without a relu.cpp (src/layer_support/pointwise.hpp): both files are written here.
+# without a relu.cpp (src/layer_support/pointwise.hpp): what else it needs is written here, six rooms to a file.
 
 include(CremaRooms)
 
@@ -22,6 +22,7 @@ file(CONFIGURE OUTPUT "${CREMA_GENERATED_DIR}/crema/cuda_build.hpp" CONTENT
 
 set(crema_room_files "")
 set(crema_room_names "")
+set(pointwise "")
 file(GLOB crema_rooms CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/layers" LIST_DIRECTORIES true
   "${PROJECT_SOURCE_DIR}/layers/*")
 foreach(room IN LISTS crema_rooms)
@@ -29,8 +30,11 @@ foreach(room IN LISTS crema_rooms)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cpp" "${folder}/*.cu")
   file(GLOB math CONFIGURE_DEPENDS "${folder}/${room}_math.hpp")
   if(math AND NOT EXISTS "${folder}/${room}.cpp")
-    set(file "${CREMA_GENERATED_DIR}/rooms/${room}")
-    crema_pointwise_room(sources ${room} "layers/${room}/${room}_math.hpp" "${file}" ${CREMA_HAS_CUDA} "")
+    list(APPEND pointwise ${room} "layers/${room}/${room}_math.hpp")
+    list(APPEND crema_room_names ${room})
+    if(CREMA_HAS_CUDA)
+      list(APPEND crema_room_names ${room}_cuda)
+    endif()
   endif()
   crema_room_sources(files names ${room} ${CREMA_HAS_CUDA} ${CREMA_HAS_ONEDNN} ${sources})
   list(APPEND crema_room_files ${files})
@@ -39,6 +43,18 @@ foreach(room IN LISTS crema_rooms)
     crema_passes_for_cuda(${files})
   endif()
 endforeach()
+set(number 0)
+while(pointwise)
+  list(LENGTH pointwise count)
+  list(SUBLIST pointwise 0 12 batch)
+  crema_pointwise_rooms(crema_room_files "${CREMA_GENERATED_DIR}/rooms/pointwise_${number}" ${CREMA_HAS_CUDA} ""
+    ${batch})
+  math(EXPR number "${number} + 1")
+  if(count LESS_EQUAL 12)
+    break()
+  endif()
+  list(SUBLIST pointwise 12 -1 pointwise)
+endwhile()
 list(REMOVE_DUPLICATES crema_room_names)
 list(SORT crema_room_names)
 

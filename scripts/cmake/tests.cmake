@@ -1,7 +1,7 @@
 # tests/<area>/*.cpp -> test_<area>, one CTest case a GoogleTest case (or CREMA_TEST_SHARDS of them), labelled "unit", or
 # with its area where tests start programs. tests/backend and tests/layer_support are parts of test_core, tests/analysis of
-# test_net: each program takes long to link.
-# tests/support/ helps all of them, tests/golden/ is the golden runner, tests/bench/ prints numbers and
+# test_net: each program takes long to link. Those that take whole nets through code that quicker tests cover are labelled
+# "slow" instead: scripts/test --slow runs them. tests/support/ helps all of them, tests/golden/ is the golden runner, tests/bench/ prints numbers and
 # is never run as a test; fuzz.cmake builds tests/fuzz/.
 
 find_package(GTest QUIET)
@@ -62,7 +62,7 @@ function(crema_test_program target)
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
 
-# Under the sanitizers a program takes longer to start than most cases take to run.
+# A program takes longer to start than most cases take to run, under the sanitizers above all.
 set(CREMA_TEST_SHARDS 0 CACHE STRING
   "0: a CTest case for each GoogleTest case; N: N CTest cases for each test program, each a share of its cases")
 
@@ -70,21 +70,48 @@ if(NOT CREMA_TEST_SHARDS MATCHES "^[0-9]+$")
   message(FATAL_ERROR "CREMA_TEST_SHARDS=${CREMA_TEST_SHARDS}; give a number of shares, or 0")
 endif()
 
+# The slow cases of an area, as a pattern of GoogleTest.
+set(crema_slow_net TakenMemory.IsWhatTheNetsOfModelsPlanned)
+set(crema_slow_layers "")
+if(crema_sanitizers)
+  # Whole nets and the largest problems, which take minutes there.
+  list(APPEND crema_slow_net PublishedNets.GiveThePublishedAnswers "Models.*")
+  list(APPEND crema_slow_layers "*EqualsTheDirectSum/own_tiles" "*EqualsTheDirectSum/several_batches"
+    "*EqualsTheDirectSum/taps5_batches" "*EqualsTheDirectSum/groups_in_batches")
+endif()
+set(crema_slow_scripts tools.models_time_test)
+# Cases that measure the memory of the process: what others freed before would serve them.
+set(crema_apart_net TakenMemory.*)
+
 function(crema_add_cases area label)
+  list(JOIN crema_slow_${area} ":" slow)
   if(NOT CREMA_TEST_SHARDS)
-    gtest_discover_tests(test_${area}
-      DISCOVERY_MODE PRE_TEST
-      DISCOVERY_TIMEOUT 60
-      TEST_PREFIX "${area}."
-      PROPERTIES LABELS "${label}" TIMEOUT 300)
+    set(discovery DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${area}.")
+    if(NOT slow)
+      gtest_discover_tests(test_${area} ${discovery} PROPERTIES LABELS "${label}" TIMEOUT 300)
+      return()
+    endif()
+    gtest_discover_tests(test_${area} ${discovery} TEST_FILTER "-${slow}" PROPERTIES LABELS "${label}" TIMEOUT 300)
+    gtest_discover_tests(test_${area} ${discovery} TEST_FILTER "${slow}" PROPERTIES LABELS slow TIMEOUT 1200)
     return()
   endif()
+  function(crema_add_share name filter)
+    add_test(NAME ${area}.${name} COMMAND test_${area} "--gtest_filter=${filter}")
+    set_tests_properties(${area}.${name} PROPERTIES LABELS "${label}" TIMEOUT 1200 ENVIRONMENT "${ARGN}")
+  endfunction()
+  set(apart "${crema_apart_${area}}")
   math(EXPR last "${CREMA_TEST_SHARDS} - 1")
   foreach(shard RANGE ${last})
-    add_test(NAME ${area}.shard_${shard} COMMAND test_${area})
-    set_tests_properties(${area}.shard_${shard} PROPERTIES LABELS "${label}" TIMEOUT 1200
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=${CREMA_TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    crema_add_share(shard_${shard} "-${slow}:${apart}"
+      GTEST_TOTAL_SHARDS=${CREMA_TEST_SHARDS} GTEST_SHARD_INDEX=${shard})
   endforeach()
+  if(apart)
+    crema_add_share(apart "${apart}-${slow}")
+  endif()
+  if(slow)
+    set(label slow)
+    crema_add_share(slow "${slow}")
+  endif()
 endfunction()
 
 # What scripts/test --unit builds and runs: all areas but those whose tests start programs.
@@ -193,8 +220,12 @@ foreach(source IN LISTS sources)
   cmake_path(GET source PARENT_PATH area)
   cmake_path(GET area FILENAME area)
   add_test(NAME ${area}.${name} COMMAND bash "${source}" "${PROJECT_SOURCE_DIR}" "${CREMA_SHARED_DIR}")
+  set(label "${area}")
+  if("${area}.${name}" IN_LIST crema_slow_scripts)
+    set(label slow)
+  endif()
   set_tests_properties(${area}.${name} PROPERTIES
-    LABELS "${area}" SKIP_RETURN_CODE 77 TIMEOUT 300
+    LABELS "${label}" SKIP_RETURN_CODE 77 TIMEOUT 300
     ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}")
 endforeach()
 

@@ -59,6 +59,8 @@ ${listed}  };
 
 add_executable(crema_tool ${sources} "${pages}" "${CREMA_GENERATED_DIR}/commands.cpp")
 crema_flags(crema_tool)
+crema_compile_together(crema_tool ${sources})
+target_precompile_headers(crema_tool PRIVATE ${CREMA_SLOW_HEADERS} <gflags/gflags.h> <glog/logging.h>)
 target_compile_definitions(crema_tool PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
 file(RELATIVE_PATH models_from_program "${CMAKE_INSTALL_FULL_BINDIR}"
   "${CMAKE_INSTALL_FULL_DATADIR}/crema/models")

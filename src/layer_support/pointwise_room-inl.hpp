@@ -1,9 +1,10 @@
-// A pointwise room's layer and its loops on the CPU. Included by the file that CMake writes for a
-// room with NAME_math.hpp and no NAME.cpp (scripts/cmake/CremaRooms.cmake), once for each set of
-// vector instructions, with
+// A pointwise room's layer and its loops on the CPU. Included by the file that CMake writes for
+// rooms with NAME_math.hpp and no NAME.cpp (scripts/cmake/CremaRooms.cmake), for each room and each
+// set of vector instructions, with
 //
-//   CREMA_ROOM    a namespace of the room's own
-//   CREMA_MATH    the path of its NAME_math.hpp
+//   CREMA_ROOM                  a namespace of the room's own
+//   CREMA_MATH                  the path of its NAME_math.hpp
+//   CREMA_POINTWISE_DECLARED    from the second set on
 //
 // f32 runs on vectors; f64, which gradients are checked in, on the numbers of the standard library.
 #include <bit>
@@ -15,8 +16,7 @@
 #include "layer_support/pointwise.hpp"
 #include "proto/layer.pb.h"
 
-#ifndef CREMA_POINTWISE_ROOM
-#define CREMA_POINTWISE_ROOM
+#ifndef CREMA_POINTWISE_DECLARED
 namespace crema::CREMA_ROOM {
 #include CREMA_MATH
 }  // namespace crema::CREMA_ROOM

@@ -27,12 +27,12 @@ HWY_EXPORT(target_that_runs);
 
 int64_t chosen() { return HWY_DYNAMIC_DISPATCH(target_that_runs)(); }
 
-/// What Highway's kernels are compiled for at `level`.
+/// What Highway's kernels are compiled for at `level`; a build may leave sets out.
 int64_t target_of(SimdLevel level) {
 #ifdef __x86_64__
-  if (level == SimdLevel::avx512) return HWY_AVX3;
+  if (level == SimdLevel::avx512 && (HWY_TARGETS & HWY_AVX3)) return HWY_AVX3;
   if (level >= SimdLevel::avx2) return HWY_AVX2;
-  if (level == SimdLevel::sse4) return HWY_SSE4;
+  if (level == SimdLevel::sse4 && (HWY_TARGETS & HWY_SSE4)) return HWY_SSE4;
 #endif
   return HWY_STATIC_TARGET;
 }

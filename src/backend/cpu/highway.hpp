@@ -33,7 +33,8 @@
 //
 // The sets are what every processor of the architecture has (HWY_SCALAR on x86-64 up to Highway
 // 1.0.3, NEON on ARM), SSE4, AVX2 and AVX-512. simd_level() and Highway choose alike, and SimdLimit
-// (core/simd.hpp) holds for both.
+// (core/simd.hpp) holds for both. With CREMA_FEW_VECTOR_SETS, which the option of CMake of the same
+// name defines, SSE4 and AVX-512 are left out: AVX2 runs in the place of AVX-512.
 //
 // No include guard: highway.h defines its macros anew for each set.
 
@@ -52,10 +53,15 @@
 #else
 #define CREMA_HWY_SPR 0
 #endif
+#ifdef CREMA_FEW_VECTOR_SETS
+#define CREMA_HWY_LEFT_OUT (HWY_SSE4 | HWY_AVX3)
+#else
+#define CREMA_HWY_LEFT_OUT 0
+#endif
 #undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS                                                                     \
-  (HWY_SSSE3 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
-   HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS                                                                 \
+  (HWY_SSSE3 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | CREMA_HWY_LEFT_OUT | HWY_SVE | \
+   HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #endif  // CREMA_BACKEND_CPU_HIGHWAY_TARGETS
 
 #include <hwy/foreach_target.h>

@@ -1,0 +1,80 @@
+# crema_compile_together(TARGET SOURCE...): files that the compiler reads as one, six of them in the order of their
+# paths, folder by folder; rooms count as one folder. Headers and templates that they share cost once. A change
+# compiles six files again, for about the time of two.
+#
+# Names in anonymous namespaces meet within a group, and those of headers that a neighbour includes. A file with a name
+# that is there already (the compiler says "redefinition" or "ambiguous"), or whose lambdas in members of a class hold a
+# type of an anonymous namespace (-Wsubobject-linkage), goes on the list below, and is compiled alone. Others that are: files for Google Highway, which
+# include themselves; files with options or definitions of their own; and what nvcc compiles.
+
+set(crema_group_size 6)
+set(crema_alone
+  layers/convolution/convolution.cpp
+  layers/data/data.cpp
+  layers/dropout/dropout.cpp
+  layers/infogain_loss/infogain_loss.cpp
+  layers/multibox_loss/multibox_loss.cpp
+  layers/pooling/pooling.cpp
+  layers/prelu/prelu.cpp
+  layers/prior_box/prior_box.cpp
+  layers/psroi_align/psroi_align.cpp
+  layers/region_detection_output/region_detection_output.cpp
+  layers/roi_pooling/roi_pooling.cpp
+  layers/softmax/softmax.cpp
+  layers/softmax_loss/softmax_loss.cpp
+  layers/spatial_transformer/map_sampler.cpp
+  layers/yolov3/yolov3.cpp
+  src/core/filler.cpp
+  src/data/databases/database_folder.cpp
+  src/data/records/datum.cpp
+  src/data/images/image_header.cpp
+  src/data/images/png_header.cpp
+  src/data/databases/lmdb_check.cpp
+  src/model/binary_format.cpp
+  src/model/file_kind.cpp
+  src/net/graph.cpp
+  src/solver/average_precision.cpp
+  tools/checksum.cpp
+  tools/detect.cpp
+  tools/models.cpp
+  tools/pages.cpp)
+foreach(path IN LISTS crema_alone)
+  if(NOT EXISTS "${PROJECT_SOURCE_DIR}/${path}")
+    message(FATAL_ERROR "scripts/cmake/unity.cmake lists ${path}, which is not there")
+  endif()
+endforeach()
+
+function(crema_compile_together target)
+  set(sources "")
+  foreach(source IN LISTS ARGN)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE path)
+    if(path IN_LIST crema_alone)
+      continue()
+    endif()
+    file(STRINGS "${source}" highway REGEX "^#define HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
+    if(NOT highway)
+      list(APPEND sources "${path}")
+    endif()
+  endforeach()
+  list(SORT sources)
+
+  set(group "")
+  set(last_folder "")
+  foreach(path IN LISTS sources)
+    cmake_path(GET path PARENT_PATH folder)
+    string(REGEX REPLACE "^layers/.*" "layers" folder "${folder}")
+    if(NOT folder STREQUAL last_folder)
+      set(last_folder "${folder}")
+      set(number 0)
+      set(count 0)
+      string(MAKE_C_IDENTIFIER "${folder}" name)
+    endif()
+    set_source_files_properties("${PROJECT_SOURCE_DIR}/${path}" PROPERTIES UNITY_GROUP "${name}_${number}")
+    math(EXPR count "${count} + 1")
+    if(count EQUAL crema_group_size)
+      set(count 0)
+      math(EXPR number "${number} + 1")
+    endif()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
