@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "data/converters/converters.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/needs.hpp"
