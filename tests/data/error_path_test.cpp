@@ -9,6 +9,7 @@
 #include "data/converters/gzip_file.hpp"
 #include "data/databases/file_pattern.hpp"
 #include "data/databases/folder_beside.hpp"
+#include "data/databases/open_database.hpp"
 #include "data/records/image_folder.hpp"
 #include "data/records/image_list.hpp"
 #include "data/records/record_source.hpp"
