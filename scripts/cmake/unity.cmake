@@ -1,6 +1,7 @@
-# crema_compile_together(TARGET SOURCE...): files that the compiler reads as one, six of them in the order of their
-# paths, folder by folder; rooms count as one folder. Headers and templates that they share cost once. A change
-# compiles six files again, for about the time of two.
+# crema_compile_together(TARGET SOURCE...): files that the compiler reads as one, at most six of them in the order of
+# their paths, folder by folder; rooms count as one folder. Headers and templates that they share cost once. A change
+# compiles six files again, for about the time of two. Which files are a group does not depend on options: one that a
+# build leaves out leaves its group smaller.
 #
 # Names in anonymous namespaces meet within a group, and those of headers that a neighbour includes. A file with a name
 # that is there already (the compiler says "redefinition" or "ambiguous"), or whose lambdas in members of a class hold a
@@ -44,36 +45,36 @@ foreach(path IN LISTS crema_alone)
   endif()
 endforeach()
 
+set(folders "")
+file(GLOB_RECURSE all CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src/*.cpp"
+  "${PROJECT_SOURCE_DIR}/layers/*.cpp" "${PROJECT_SOURCE_DIR}/tools/*.cpp")
+list(SORT all)
+foreach(path IN LISTS all)
+  if(path IN_LIST crema_alone)
+    continue()
+  endif()
+  file(STRINGS "${PROJECT_SOURCE_DIR}/${path}" highway REGEX "^#define HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
+  if(highway)
+    continue()
+  endif()
+  cmake_path(GET path PARENT_PATH folder)
+  string(REGEX REPLACE "^layers/.*" "layers" folder "${folder}")
+  string(MAKE_C_IDENTIFIER "${folder}" folder)
+  if(NOT folder IN_LIST folders)
+    list(APPEND folders ${folder})
+    set(count_${folder} 0)
+  endif()
+  math(EXPR number "${count_${folder}} / ${crema_group_size}")
+  math(EXPR count_${folder} "${count_${folder}} + 1")
+  set_property(GLOBAL PROPERTY "crema_group_of_${path}" "${folder}_${number}")
+endforeach()
+
 function(crema_compile_together target)
-  set(sources "")
   foreach(source IN LISTS ARGN)
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE path)
-    if(path IN_LIST crema_alone)
-      continue()
-    endif()
-    file(STRINGS "${source}" highway REGEX "^#define HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
-    if(NOT highway)
-      list(APPEND sources "${path}")
-    endif()
-  endforeach()
-  list(SORT sources)
-
-  set(group "")
-  set(last_folder "")
-  foreach(path IN LISTS sources)
-    cmake_path(GET path PARENT_PATH folder)
-    string(REGEX REPLACE "^layers/.*" "layers" folder "${folder}")
-    if(NOT folder STREQUAL last_folder)
-      set(last_folder "${folder}")
-      set(number 0)
-      set(count 0)
-      string(MAKE_C_IDENTIFIER "${folder}" name)
-    endif()
-    set_source_files_properties("${PROJECT_SOURCE_DIR}/${path}" PROPERTIES UNITY_GROUP "${name}_${number}")
-    math(EXPR count "${count} + 1")
-    if(count EQUAL crema_group_size)
-      set(count 0)
-      math(EXPR number "${number} + 1")
+    get_property(group GLOBAL PROPERTY "crema_group_of_${path}")
+    if(group)
+      set_source_files_properties("${PROJECT_SOURCE_DIR}/${path}" PROPERTIES UNITY_GROUP "${group}")
     endif()
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
