@@ -210,7 +210,7 @@ endif()
 # What scripts/check_passes looks at: a shared library does not tell objects apart.
 if(CREMA_HAS_CUDA)
   file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/crema_objects.txt" CONTENT
-    "$<JOIN:$<TARGET_OBJECTS:crema>;$<TARGET_OBJECTS:crema_wrappers>,\n>\n")
+    "$<JOIN:$<FILTER:$<TARGET_OBJECTS:crema>,EXCLUDE,[.]gch$>;$<TARGET_OBJECTS:crema_wrappers>,\n>\n")
 endif()
 
 # Shell tests, for what is not C++: tests/<area>/NAME_test.sh SOURCE_DIR SHARED_DIR; exit code 77 skips.
