@@ -20,7 +20,11 @@ SimdLevel detect() {
 #ifdef __x86_64__
   const int64_t targets = hwy::SupportedTargets();
   if (targets & HWY_AVX2) {
+#ifdef CREMA_FEW_VECTOR_SETS
+    return SimdLevel::avx2;  // there are no kernels for more
+#else
     return targets & HWY_AVX3 ? SimdLevel::avx512 : SimdLevel::avx2;
+#endif
   }
   if (targets & HWY_SSE4) return SimdLevel::sse4;
 #endif
