@@ -53,6 +53,9 @@ class Engine {
   /// them; `why` is then set to the reason.
   virtual std::vector<Option> options(const Layer& layer, Blobs bottom, Blobs top,
                                       std::string& why) const = 0;
+  /// Whether its kernels can apply a tail that Layer::accepts(). The net fuses what all engines of
+  /// the device accept.
+  virtual bool accepts(const Layer& /*layer*/, const Tail& /*tail*/) const { return true; }
   /// The kernel of an option that options() returned. The bottoms and tops have the layouts of that
   /// option. Behind a layer whose tops are TopShapes::from_values, the option is that of the
   /// bounds, and the shapes are smaller ones.
@@ -65,6 +68,8 @@ class Engine {
 /// is ignored by types that do not have it. Error if the forced engine does not exist, or cannot
 /// run this problem.
 std::vector<Option> options_of(const Layer& layer, Blobs bottom, Blobs top);
+/// Whether the layer and all engines that it may run on accept the tail.
+bool accepts_tail(const Layer& layer, const Tail& tail);
 /// The kernel of one of them. The bottoms and tops have its layouts.
 std::unique_ptr<Kernel> make_kernel(Layer& layer, const Option& option, Blobs bottom, Blobs top);
 /// "reference", or the registered name.

@@ -172,6 +172,14 @@ class Layer {
     return const_cast<CarriesState*>(std::as_const(*this).carries_state());
   }
 
+  /// What forward changes beside its tops and beside what the next batch of a sequence begins with
+  /// (carries_state), such as "its running statistics"; "" if nothing. Runners share a net only
+  /// where no layer changes anything.
+  virtual std::string changes() const { return {}; }
+  /// Paths of the files that the layer reads, beside those in the fields of its settings: what its
+  /// lists and folders name.
+  virtual std::vector<std::string> input_files() const { return {}; }
+
   /// The tops hold values of the bottoms, unchanged. Labels that pass such a layer have to stay
   /// exact, as in front of the layer that reads them.
   virtual bool moves_values() const { return false; }
@@ -213,7 +221,7 @@ class Layer {
   /// Example: maximum pooling and ReLU. The net may then move a step from in front of this layer
   /// into its tail, if accepts() allows that.
   virtual bool commutes_with(const TailStep& /*step*/) const { return false; }
-  /// Bytes that the layer holds between its passes, beside those of its kernels.
+  /// Bytes that the layer holds between its passes, which the kernel of the reference reports.
   virtual size_t kept_bytes() const { return 0; }
 
   /// The reference, as Kernel::forward() and backward().

@@ -166,7 +166,7 @@ class Net {
   /// and has layers, activations, shapes and a run state of its own. It runs forward alone. This
   /// net may be destroyed first; the context may not. Weights that are loaded into one of them are
   /// those of all; no pass may run meanwhile. Error if the net trains, reads data, adds noise to
-  /// parameters, or runs on a device.
+  /// parameters, runs on a device, or if a layer changes more than its tops (Layer::changes()).
   Net runner() const;
 
   const std::string& name() const;

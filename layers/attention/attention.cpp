@@ -263,9 +263,9 @@ class AttentionLayer : public TwoSidedLayer {
            blocks_f64_.bytes();
   }
   void prepare_reference(Blobs, Blobs) override {
-    if (context().on_gpu()) return;
     dispatch_float(dtype(), [&]<class T>(T) { fit_blocks<T>(); });
   }
+  void prepare_device(Blobs, Blobs) override {}
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     Random random(run().seed, stream_ + run().pass, run().iteration);

@@ -41,6 +41,9 @@ class BatchNormLayer : public TwoSidedLayer {
   Blob* summand(Blobs bottom) const { return summand_of(tail(), bottom); }
   /// The stored statistics are used, not the batch's.
   bool uses_stored_statistics() const { return settings_.stored; }
+  std::string changes() const override {
+    return settings_.stored || roles_.means == nullptr ? "" : "its statistics of all batches";
+  }
   int64_t channels() const { return channels_; }
   /// Values of one channel.
   int64_t channel_count() const { return channel_count_; }

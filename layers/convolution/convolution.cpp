@@ -112,12 +112,12 @@ Flops ConvolutionLayer::flops(Blobs, Blobs top) const {
 bool ConvolutionLayer::accepts(const Tail& tail) const {
   if (own_relu_ || tail.empty()) return false;
   const size_t folded = foldable_steps(tail);
-  if (folded > 0 && (trains() || context().on_gpu() || geometry_.axis != 1)) return false;
+  if (folded > 0 && (trains() || geometry_.axis != 1)) return false;
   const Tail rest(tail.begin() + static_cast<std::ptrdiff_t>(folded), tail.end());
   if (rest.empty()) return true;
   if (rest[0].kind != TailStep::Kind::add) return relu_slope_of(rest).has_value();
   // Bottoms without tops of their own are the tail's: several of both leave that open.
-  if (context().on_gpu() || geometry_.transposed() || param().bottom_size() != 1) return false;
+  if (geometry_.transposed() || param().bottom_size() != 1) return false;
   return rest.size() == 1 || relu_slope_of({rest.begin() + 1, rest.end()}).has_value();
 }
 
@@ -147,7 +147,8 @@ size_t ConvolutionLayer::kept_bytes() const {
 }
 
 void ConvolutionLayer::prepare_reference(Blobs, Blobs top) {
-  ends_ = std::make_unique<ConvolutionEnds>(*this, top);
+  if (!ends_) ends_ = std::make_unique<ConvolutionEnds>(*this);
+  ends_->fit(top);
   if (!geometry_.is_pointwise()) {
     columns_.set_layout(dtype(), Format::contiguous);
     columns_.reshape(Shape{geometry_.kernel_count(), geometry_.positions()});

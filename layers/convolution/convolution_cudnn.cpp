@@ -221,7 +221,8 @@ class CudnnKernel : public Kernel {
  public:
   CudnnKernel(ConvolutionLayer& layer, const std::vector<std::string>& wanted, Blobs bottom,
               Blobs top)
-      : Kernel(layer), layer_(layer), backend_(cuda(layer.context())), ends_(layer, top) {
+      : Kernel(layer), layer_(layer), backend_(cuda(layer.context())), ends_(layer) {
+    ends_.fit(top);
     // Where shapes follow from values, they may have no elements.
     if (top[0]->count() > 0) choices_ = Choices::of(layer, bottom.size(), wanted);
   }
@@ -348,6 +349,10 @@ class ConvolutionCudnn : public Engine {
       return {};
     }
     return {option};
+  }
+  /// A ReLU alone.
+  bool accepts(const Layer&, const Tail& tail) const override {
+    return relu_slope_of(tail).has_value();
   }
   std::unique_ptr<Kernel> make(Layer& layer, const Option& option, Blobs bottom,
                                Blobs top) const override {

@@ -80,7 +80,7 @@ void channel_sums(const BlockRows& rows, const T* values, std::vector<double>& p
 
 }  // namespace
 
-ConvolutionEnds::ConvolutionEnds(ConvolutionLayer& layer, Blobs top) : layer_(layer) {
+ConvolutionEnds::ConvolutionEnds(ConvolutionLayer& layer) : layer_(layer) {
   const std::span<const TailStep> steps =
       std::span(layer.tail()).first(foldable_steps(layer.tail()));
   if (!steps.empty()) {
@@ -89,9 +89,13 @@ ConvolutionEnds::ConvolutionEnds(ConvolutionLayer& layer, Blobs top) : layer_(la
         layer.geometry().bias ? layer.params()[1].get() : nullptr,
         Tail(steps.begin(), steps.end()));
   }
-  if (!layer.relu() || !layer.trains() || !layer.requirements().top_diffs_stay) return;
+}
+
+void ConvolutionEnds::fit(Blobs top) {
+  masked_.clear();
+  if (!layer_.relu() || !layer_.trains() || !layer_.requirements().top_diffs_stay) return;
   for (const Blob* blob : top)
-    masked_.emplace_back(blob->shape(), layer.dtype(), blob->data.format());
+    masked_.emplace_back(blob->shape(), layer_.dtype(), blob->data.format());
 }
 
 Parameter* ConvolutionEnds::bias() const {

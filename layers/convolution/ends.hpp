@@ -1,5 +1,6 @@
 // What a convolution computes around its products: scales and shifts folded into its parameters,
-// the sum with another bottom, bias and ReLU, forward and backward. Each kernel has its own.
+// the sum with another bottom, bias and ReLU, forward and backward. Each kernel of an engine has its own,
+// the reference that of its layer.
 #pragma once
 
 #include <memory>
@@ -14,8 +15,9 @@ namespace crema {
 
 class ConvolutionEnds {
  public:
-  /// For tops of these shapes and formats.
-  ConvolutionEnds(ConvolutionLayer& layer, Blobs top);
+  explicit ConvolutionEnds(ConvolutionLayer& layer);
+  /// For tops of these shapes and formats. Once before the passes.
+  void fit(Blobs top);
 
   /// What the layer computes with: its parameters, or those with the tail's scales and shifts in
   /// them, whose values are valid from begin_forward() on. No bias is null.

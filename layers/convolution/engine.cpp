@@ -283,7 +283,8 @@ class ConvolutionKernel : public Kernel {
  public:
   ConvolutionKernel(ConvolutionLayer& layer, const Chooser& chooser,
                     const std::vector<std::string>& choice, Blobs bottom, Blobs top)
-      : Kernel(layer), layer_(layer), ends_(layer, top) {
+      : Kernel(layer), layer_(layer), ends_(layer) {
+    ends_.fit(top);
     // Where shapes follow from values, they may have no elements.
     if (top[0]->count() == 0) return;
     const ConvolutionProblem problem =
@@ -368,7 +369,7 @@ class ConvolutionKernel : public Kernel {
   /// Runs pass `forward` or `backward_data` of the problem.
   void multiply(ConvolutionPass pass, const Tensor& from, Tensor& to) {
     const auto& made = primitive(pass);
-    if (made == nullptr) throw Error("was prepared for a backward pass without bottom diffs");
+    if (made == nullptr) throw Error("has a kernel for a backward pass without bottom diffs");
     Parameter& parameter = ends_.weights();
     const ConvolutionWeights weights{parameter.data.read<float>(),
                                      layer_.trains() ? nullptr : &parameter.values()};
@@ -420,9 +421,7 @@ class ConvolutionEngine : public Engine {
 std::vector<Option> ConvolutionEngine::options(const Layer& layer, Blobs bottom, Blobs top,
                                                std::string& why) const {
   const auto& conv = static_cast<const ConvolutionLayer&>(layer);
-  const std::string own = own_engine(layer.param());
-  const std::string& forced = own.empty() ? layer.context().engine() : own;
-  if (library_ != nullptr && forced != name()) {
+  if (library_ != nullptr && forced_engine(layer) != name()) {
     why = text("it serves only where engine '", name(), "' is asked for");
     return {};
   }

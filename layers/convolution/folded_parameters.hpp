@@ -27,7 +27,6 @@ class FoldedParameters {
   /// Computes the values of `weights` and `bias` if a parameter changed since the last call. Layers
   /// that share all parameters share the values.
   void update();
-  const Tail& steps() const { return steps_; }
 
   Parameter weights, bias;
 

@@ -9,7 +9,7 @@
 
 namespace crema {
 
-/// The sequences of a batch, in the memory of the side. A position is step * N + column.
+/// The sequences of a batch, in the memory of the device. A position is step * N + column.
 struct ChainBatch {
   int64_t positions, batch, classes;  // T * N, N, C of the scores
   int64_t count;                      // of sequences

@@ -9,7 +9,7 @@
 
 namespace crema {
 
-/// The sequences of a batch, in the memory of the side.
+/// The sequences of a batch, in the memory of the device.
 struct CtcBatch {
   int64_t steps, batch, classes;  // T, N, C of the scores
   int64_t labels;                 // L, of the longest label at most

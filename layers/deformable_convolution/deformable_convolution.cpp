@@ -98,17 +98,12 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
   }
 
   void prepare_reference(Blobs, Blobs) override {
-    plan_chunks();
-    const int64_t rows = block_images_ * chunk_positions_;
-    const int64_t maps = block_images_ * shape_.pixels() * shape_.channels;
-    dispatch_float(dtype(), [&]<class T>(T) {
-      resize<T>(turned_weights_, geometry_.weights().count());
-      resize<T>(maps_, maps);
-      resize<T>(columns_, rows * shape_.groups * shape_.depth());
-      resize<T>(sums_, rows * shape_.outputs);
-      resize<T>(weights_gradient_, trains() ? geometry_.weights().count() : 0);
-      resize<T>(maps_gradient_, propagates(0) ? parts_ * maps : 0);
-    });
+    plan_chunks(false);
+    resize_scratch();
+  }
+  void prepare_device(Blobs, Blobs) override {
+    plan_chunks(true);
+    resize_scratch();
   }
   size_t kept_bytes() const override {
     size_t bytes = 0;
@@ -227,9 +222,8 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
   }
 
   /// Sets how many images and positions a chunk has, by the memory of their columns.
-  void plan_chunks() {
+  void plan_chunks(bool on_device) {
     // On the host, columns stay in the caches; a device wants large products.
-    const bool on_device = context().on_gpu();
     const int64_t bytes = int64_t{1} << (on_device ? 27 : 22);
     constexpr int64_t kLeastRows = 256;  // for which products are fast
     const int64_t row = shape_.groups * shape_.depth() * static_cast<int64_t>(size_of(dtype()));
@@ -241,6 +235,18 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
     constexpr int64_t kThreads = 1 << 15, kMostParts = 16;
     const int64_t threads = block_images_ * shape_.channels;
     parts_ = on_device ? std::clamp<int64_t>(kThreads / threads, 1, kMostParts) : 1;
+  }
+  void resize_scratch() {
+    const int64_t rows = block_images_ * chunk_positions_;
+    const int64_t maps = block_images_ * shape_.pixels() * shape_.channels;
+    dispatch_float(dtype(), [&]<class T>(T) {
+      resize<T>(turned_weights_, geometry_.weights().count());
+      resize<T>(maps_, maps);
+      resize<T>(columns_, rows * shape_.groups * shape_.depth());
+      resize<T>(sums_, rows * shape_.outputs);
+      resize<T>(weights_gradient_, trains() ? geometry_.weights().count() : 0);
+      resize<T>(maps_gradient_, propagates(0) ? parts_ * maps : 0);
+    });
   }
   /// Calls body(block) for images, block by block: all of their positions.
   template <class Body>

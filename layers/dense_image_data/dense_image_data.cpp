@@ -1,5 +1,6 @@
 // DenseImageData: images with a label for every pixel. See README.md.
 #include <algorithm>
+#include <iterator>
 
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
@@ -77,6 +78,11 @@ class DenseImageDataLayer final : public BatchLayer<DenseBatch, DatumLayer> {
     open(source, false, &maps);
   }
 
+  std::vector<std::string> input_files() const override {
+    std::vector<std::string> files = DatumLayer::input_files();
+    if (labels_) std::ranges::copy(labels_->files(), std::back_inserter(files));
+    return files;
+  }
   void reshape(Blobs bottom, Blobs top) override {
     DatumLayer::reshape(bottom, top.first(1));
     if (top.size() > 1) reshape_labels(records_per_batch(), format().shape, *top[1]);

@@ -32,6 +32,13 @@ PixelLabels::PixelLabels(Options options) : options_(std::move(options)) {
         "keep them as they are");
 }
 
+std::vector<std::string> PixelLabels::files() const {
+  std::vector<std::string> paths;
+  for (const ListedPair& pair : options_.pairs)
+    paths.push_back(image_path(options_.root, pair.beside));
+  return paths;
+}
+
 void PixelLabels::read(int64_t index, ImageSize image, Reader& reader) const {
   const ListedPair& pair = options_.pairs.at(static_cast<size_t>(index));
   const std::string path = image_path(options_.root, pair.beside);

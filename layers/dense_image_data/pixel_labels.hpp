@@ -25,6 +25,9 @@ class PixelLabels {
   /// Error for a divisor of 0.
   explicit PixelLabels(Options options);
 
+  /// The paths of the label maps.
+  std::vector<std::string> files() const;
+
   /// What a thread has of its own.
   struct Reader {
     ImageDecoder decoder;

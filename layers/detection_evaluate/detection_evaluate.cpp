@@ -45,6 +45,7 @@ int64_t background_of(const DetectionEvaluateParameter& param) {
 class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState, public CountsImages {
  public:
   const CarriesState* carries_state() const override { return this; }
+  std::string changes() const override { return "its count of images"; }
   CountsImages* counts_images() override { return this; }
   explicit DetectionEvaluateLayer(const LayerInit& init)
       : TwoSidedLayer(init),

@@ -48,6 +48,7 @@ DetectionSettings settings_of(const DetectionOutputParameter& param) {
 class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
  public:
   const CarriesState* carries_state() const override { return this; }
+  std::string changes() const override { return files_ ? "the files of its detections" : ""; }
   explicit DetectionOutputLayer(const LayerInit& init)
       : TwoSidedLayer(init), settings_(settings_of(init.param.detection_output_param())) {
     const DetectionOutputParameter& settings = init.param.detection_output_param();

@@ -142,6 +142,11 @@ class Hdf5DataLayer : public BatchLayer<RowBatch> {
     files_ = std::move(files);
   }
 
+  std::vector<std::string> input_files() const override {
+    std::vector<std::string> paths;
+    for (const ListedFile& file : *files_) paths.push_back(file.path);
+    return paths;
+  }
   void reshape(Blobs, Blobs top) override { reshape_rows(records_per_batch(), top); }
 
   /// Of the batches that are read ahead, and of the largest file.

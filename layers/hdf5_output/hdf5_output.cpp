@@ -34,6 +34,7 @@ class Hdf5OutputLayer : public Layer {
 
   Arity arity() const override { return {2, 2, 0, 0}; }
   bool can_propagate(int) const override { return false; }
+  std::string changes() const override { return "the file that it writes"; }
 
   void setup(Blobs, Blobs) override {
     const std::filesystem::path path = file_name(), folder = path.parent_path();

@@ -254,8 +254,7 @@ class InnerProductEngine : public Engine {
       why = text("it computes in f32, not in ", to_string(layer.dtype()));
       return {};
     }
-    const std::string own = own_engine(layer.param());
-    const std::string& forced = own.empty() ? layer.context().engine() : own;
+    const std::string forced = forced_engine(layer);
     if (!tuned_ && forced != name()) {
       why = "it serves only where engine 'native' is asked for";
       return {};

@@ -195,9 +195,9 @@ class LocallyConnectedLayer : public TwoSidedLayer {
   }
   size_t kept_bytes() const override { return passes_f32_.bytes() + passes_f64_.bytes(); }
   void prepare_reference(Blobs, Blobs) override {
-    if (context().on_gpu()) return;
     dispatch_float(dtype(), [&]<class T>(T) { fit_passes<T>(); });
   }
+  void prepare_device(Blobs, Blobs) override {}
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {

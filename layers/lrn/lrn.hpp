@@ -27,12 +27,14 @@ class LRNLayer : public TwoSidedLayer {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs) override {
-    scratch_bytes_ = trains() ? bottom[0]->diff.bytes() : 0;
+    kept_bytes_ = scratch_of(bottom);
   }
-  /// What each place adds to the gradients around it.
+  void prepare_device(Blobs bottom, Blobs) override {
+    scratch_bytes_ = scratch_of(bottom);
+    kept_bytes_ = 0;
+  }
   size_t scratch_bytes() const override { return scratch_bytes_; }
-  /// On a device, its kernel plans it.
-  size_t kept_bytes() const override { return context().on_gpu() ? 0 : scratch_bytes_; }
+  size_t kept_bytes() const override { return kept_bytes_; }
 
  protected:
   /// The scale is computed again from x, which is cheaper than to keep it.
@@ -41,8 +43,12 @@ class LRNLayer : public TwoSidedLayer {
   }
 
  private:
+  /// What each place adds to the gradients around it.
+  size_t scratch_of(Blobs bottom) const { return trains() ? bottom[0]->diff.bytes() : 0; }
+
   LRNSettings settings_;
-  size_t scratch_bytes_ = 0;
+  size_t scratch_bytes_ = 0;         // on a device
+  size_t kept_bytes_ = 0;            // of ratio_
   Tensor ratio_{Shape{0}};  // scratch memory of the reference
 };
 

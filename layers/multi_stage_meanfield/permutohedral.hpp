@@ -24,7 +24,7 @@ class Permutohedral {
   /// too far away.
   void place(int64_t points, int64_t dimensions, const double* features);
 
-  /// y = the filtered x, both (points, channels), in the memory of the side. `adjoint`: of the
+  /// y = the filtered x, both (points, channels), in the memory of the device. `adjoint`: of the
   /// transposed filter, whose blurs run in the reverse order. y may be x. Results do not depend on
   /// the number of threads.
   void filter(const ComputeDevice& device, int64_t channels, bool adjoint, const T* x, T* y);

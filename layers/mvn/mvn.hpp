@@ -31,7 +31,7 @@ class MVNLayer : public TwoSidedLayer {
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
-  /// to = from less the mean of its group, in the memory of the side, times inverse_ if `scales`.
+  /// to = from less the mean of its group, in the memory of the device, times inverse_ if `scales`.
   template <class T>
   void centre(const ComputeDevice& device, const T* from, bool scales, T* to);
 

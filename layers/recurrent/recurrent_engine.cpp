@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "core/published_engine.hpp"
 #include "core/simd.hpp"
 #include "crema/registry.hpp"
 #include "layer_support/matrix_products.hpp"
@@ -67,7 +68,7 @@ class RecurrentKernel : public Kernel {
     layer_.backward_by<float>(ComputeDevice(), products_.data(), top, propagate, bottom);
   }
   size_t bytes() const override {
-    size_t bytes = 0;
+    size_t bytes = layer_.kept_bytes();
     for (const FasterProducts& products : products_) bytes += products.bytes();
     return bytes;
   }
@@ -88,7 +89,7 @@ class RecurrentEngine : public Engine {
       why = text("it computes in f32, not in ", to_string(layer.dtype()));
       return {};
     }
-    const bool forced = layer.param().engine() == "native" || layer.context().engine() == "native";
+    const bool forced = forced_engine(layer) == "native";
     if (!forced && of.batch() * of.width() * of.units() < kLeastMeasured) {
       why = "the product of a step is too small to measure";
       return {};

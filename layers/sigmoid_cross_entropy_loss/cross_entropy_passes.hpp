@@ -32,7 +32,7 @@ struct CrossEntropyLoss {
   }
 };
 
-/// A divisor in the memory of the side, which a device counted; null for 1.
+/// A divisor in the memory of the device, which a device counted; null for 1.
 struct CountedTargets {
   const double* count;
   CREMA_FUNCTOR double divisor() const { return count && *count > 1 ? *count : 1; }

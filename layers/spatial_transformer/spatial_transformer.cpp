@@ -259,10 +259,12 @@ class SpatialTransformerLayer : public TwoSidedLayer {
     const auto n = static_cast<double>(top[0]->count());
     return {8 * n, (propagates(0) ? 8 * n : 0) + (propagates(1) ? 20 * n : 0)};
   }
+  void prepare_reference(Blobs, Blobs) override { on_host_ = true; }
+  void prepare_device(Blobs, Blobs) override { on_host_ = false; }
   size_t kept_bytes() const override {
     const bool finds_theta = trains() && given_ > 0;
     // Backward without a sampler keeps the gradients of the points too.
-    if (context().on_gpu() || grid_.is_sparse()) return points_.bytes() * (finds_theta ? 2 : 1);
+    if (!on_host_ || grid_.is_sparse()) return points_.bytes() * (finds_theta ? 2 : 1);
     const size_t sampler = dtype() == DType::f32 ? std::get<0>(samplers_).bytes(trains())
                                                  : std::get<1>(samplers_).bytes(trains());
     const size_t sums = finds_theta ? static_cast<size_t>(6 * samples()) * sizeof(double) : 0;
@@ -362,6 +364,7 @@ class SpatialTransformerLayer : public TwoSidedLayer {
   int place_[6];
   int given_ = 0;
   SamplingGrid grid_;
+  bool on_host_ = true;
   Tensor points_{Shape{0}, DType::f64};                         // (N, positions, 2)
   Tensor d_points_{Shape{0}, DType::f64};                       // likewise; of a device
   std::vector<double> theta_;                                   // (N, 6), gradients on the host

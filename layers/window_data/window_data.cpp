@@ -191,6 +191,11 @@ class WindowDataLayer : public BatchLayer<ImageBatch> {
     shared_ = std::make_shared<const WindowLoading>(std::move(loading_));
   }
 
+  std::vector<std::string> input_files() const override {
+    std::vector<std::string> paths;
+    for (const WindowImage& image : shared_->windows.images) paths.push_back(image.path);
+    return paths;
+  }
   /// Windows are drawn.
   bool takes_each_once() const override { return false; }
 

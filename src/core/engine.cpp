@@ -20,6 +20,7 @@ class ReferenceKernel : public Kernel {
     layer_.prepare_reference(bottom, top);
   }
   void enter(Blobs bottom, Blobs top) override { layer_.prepare_reference(bottom, top); }
+  size_t bytes() const override { return layer_.kept_bytes(); }
   void forward(Blobs bottom, Blobs top) override { layer_.forward_cpu(bottom, top); }
   void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
     layer_.backward_cpu(top, propagate, bottom);
@@ -29,8 +30,9 @@ class ReferenceKernel : public Kernel {
   Layer& layer_;
 };
 
-/// The engine that the message of the layer or the context forces; "" if none.
-std::string forced_engine(const Layer& layer, const std::vector<const EngineEntry*>& engines) {
+/// The engine of the layer's type that its message or the context forces; "" if none.
+std::string known_forced_engine(const Layer& layer,
+                                const std::vector<const EngineEntry*>& engines) {
   std::vector<std::string> names = {kReference};
   for (const EngineEntry* entry : engines) names.push_back(entry->name);
   const auto has = [&](const std::string& name) {
@@ -67,7 +69,7 @@ Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from, Format 
 
 std::vector<Option> options_of(const Layer& layer, Blobs bottom, Blobs top) {
   const auto engines = Registry::instance().engines(layer.type(), layer.context().device().type);
-  const std::string forced = forced_engine(layer, engines);
+  const std::string forced = known_forced_engine(layer, engines);
 
   std::vector<Option> found;
   const auto add = [&](std::vector<Option> offered, const EngineEntry* entry) {
@@ -95,6 +97,13 @@ std::vector<Option> options_of(const Layer& layer, Blobs bottom, Blobs top) {
   }
   if (forced.empty() || forced == kReference) add(layer.reference_options(bottom, top), nullptr);
   return found;
+}
+
+bool accepts_tail(const Layer& layer, const Tail& tail) {
+  const auto engines = Registry::instance().engines(layer.type(), layer.context().device().type);
+  return layer.accepts(tail) && std::ranges::all_of(engines, [&](const EngineEntry* entry) {
+           return entry->engine->accepts(layer, tail);
+         });
 }
 
 std::unique_ptr<Kernel> make_kernel(Layer& layer, const Option& option, Blobs bottom, Blobs top) {

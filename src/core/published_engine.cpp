@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "crema/layer.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -33,6 +34,11 @@ bool is_published_engine(std::string_view name) {
 
 std::string own_engine(const LayerParameter& param) {
   return is_published_engine(param.engine()) ? std::string() : param.engine();
+}
+
+std::string forced_engine(const Layer& layer) {
+  std::string own = own_engine(layer.param());
+  return own.empty() ? layer.context().engine() : own;
 }
 
 }  // namespace crema

@@ -6,6 +6,7 @@
 
 namespace crema {
 
+class Layer;
 class LayerParameter;
 
 /// Whether a layer's `engine` is a hint for another program, such as MKL2017, CUDNN or
@@ -15,5 +16,7 @@ bool is_published_engine(std::string_view name);
 
 /// The engine that the prototxt asks for in the layer; "" if none.
 std::string own_engine(const LayerParameter& param);
+/// The engine that the layer has to run on: its own, or that of the context. "" if none.
+std::string forced_engine(const Layer& layer);
 
 }  // namespace crema

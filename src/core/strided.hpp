@@ -29,7 +29,7 @@ struct StridedGather {
 };
 
 /// `to`, dense, becomes the elements of the box in `from`, the last axis fastest. The box is
-/// simplified. The pointers are in the memory of the side and do not overlap.
+/// simplified. The pointers are in the memory of the device and do not overlap.
 void gather(const ComputeDevice& device, const StridedGather& box, size_t element_bytes,
             const std::byte* from, std::byte* to);
 

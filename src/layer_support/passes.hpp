@@ -8,7 +8,7 @@
 // that runs on the host only.
 //
 // The operator() of a functor is declared CREMA_FUNCTOR (core/functor.hpp), and its pointers are
-// those of the side. Each function says what its functors are called with. `grain` is the smallest
+// those of the device. Each function says what its functors are called with. `grain` is the smallest
 // number of indices for which a further thread is worthwhile.
 #pragma once
 
@@ -140,7 +140,7 @@ void channel_sums(const ComputeDevice& device, const ChannelView& view, int64_t 
                });
 }
 
-/// Memory of the side for `count` values, not cleared: on the host that of `on_host`, which grows
+/// Memory of the device for `count` values, not cleared: on the host that of `on_host`, which grows
 /// as needed. One at a time: on a device, a second one or a sum uses the same memory.
 template <class T>
 T* pass_scratch(const ComputeDevice& device, int64_t count, Tensor& on_host) {

@@ -13,14 +13,14 @@ void resize(Tensor& tensor, int64_t count) {
   if (tensor.shape().rank() != 1 || tensor.count() != count) tensor.reshape(Shape{count});
 }
 
-/// The same, and memory of the side for all values, which the caller overwrites.
+/// The same, and memory of the device for all values, which the caller overwrites.
 template <class T>
 T* overwrite(const ComputeDevice& device, Tensor& tensor, int64_t count) {
   resize<T>(tensor, count);
   return device.overwrite<T>(tensor);
 }
 
-/// Memory of the side for `count` values, a number that changes from pass to pass. The tensor has
+/// Memory of the device for `count` values, a number that changes from pass to pass. The tensor has
 /// that many or more, with headroom, so that few passes take memory.
 template <class T>
 T* overwrite_some(const ComputeDevice& device, Tensor& tensor, int64_t count) {

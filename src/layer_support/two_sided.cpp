@@ -11,10 +11,11 @@ namespace {
 class DeviceKernel : public Kernel {
  public:
   DeviceKernel(TwoSidedLayer& layer, Blobs bottom, Blobs top) : Kernel(layer), layer_(layer) {
-    layer.prepare_reference(bottom, top);
+    layer.prepare_device(bottom, top);
     scratch_bytes_ = layer.scratch_bytes();
   }
-  void enter(Blobs bottom, Blobs top) override { layer_.prepare_reference(bottom, top); }
+  void enter(Blobs bottom, Blobs top) override { layer_.prepare_device(bottom, top); }
+  size_t bytes() const override { return layer_.kept_bytes(); }
   void forward(Blobs bottom, Blobs top) override {
     layer_.run_forward(ComputeDevice(layer_.context().backend()), bottom, top);
   }

@@ -32,6 +32,8 @@ class TwoSidedLayer : public Layer {
   virtual std::string device_refusal(Blobs /*bottom*/) const { return {}; }
   /// Bytes of pass_scratch() (layer_support/passes.hpp) that a pass takes.
   virtual size_t scratch_bytes() const { return 0; }
+  /// As prepare_reference(), for the passes on a device.
+  virtual void prepare_device(Blobs bottom, Blobs top) { prepare_reference(bottom, top); }
   void forward_cpu(Blobs bottom, Blobs top) final { run_forward(ComputeDevice(), bottom, top); }
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) final;
 };
@@ -46,7 +48,7 @@ std::vector<Option> without_blocks(std::vector<Option> options);
 /// Whether the diff of any bottom is needed.
 bool any_of(const std::vector<bool>& propagate);
 
-/// The values of a parameter in the memory of the side; null without one.
+/// The values of a parameter in the memory of the device; null without one.
 template <class T>
 const T* read_parameter(const ComputeDevice& device, const Parameter* parameter) {
   return parameter != nullptr ? device.read<T>(parameter->data) : nullptr;

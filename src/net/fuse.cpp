@@ -14,37 +14,37 @@ namespace {
 
 /// The only reader of the top of `node`, if both nodes have one top and the value is not kept.
 /// Otherwise invalid. Sets `use` to the bottom of the reader.
-NodeId only_reader(const Plan& plan, const Node& node, Use& use) {
+NodeId only_reader(const Graph& graph, const Node& node, Use& use) {
   if (node.tops.size() != 1) return {};
-  const Value& value = plan.value(node.tops[0]);
+  const Value& value = graph[node.tops[0]];
   if (value.uses.size() != 1 || value.keep || value.loss_weight != 0) return {};
   use = value.uses[0];
-  return plan.node(use.node).tops.size() == 1 ? use.node : NodeId();
+  return graph[use.node].tops.size() == 1 ? use.node : NodeId();
 }
 
 /// Removes the value between two fused nodes from the graph.
-void remove_between(Plan& plan, ValueId id) {
-  plan.value(id).fused_away = true;
-  plan.value(id).uses.clear();
+void remove_between(Graph& graph, ValueId id) {
+  graph[id].fused_away = true;
+  graph[id].uses.clear();
 }
 
 /// Moves an operation in front of a layer that commutes with it into the tail of that layer.
-void move_steps_back(Plan& plan) {
-  for (const NodeId id : plan.graph->node_ids()) {
-    Node& node = plan.node(id);
+void move_steps_back(Graph& graph) {
+  for (const NodeId id : graph.node_ids()) {
+    Node& node = graph[id];
     const std::optional<TailStep> step = node.layer->as_tail_step();
     if (!step || node.bottoms.size() != 1) continue;
     Use use;
-    const NodeId next = only_reader(plan, node, use);
-    if (!next.valid() || plan.node(next).bottoms.size() != 1) continue;
-    Node& reader = plan.node(next);
-    if (!reader.layer->commutes_with(*step) || !reader.layer->accepts({*step})) continue;
+    const NodeId next = only_reader(graph, node, use);
+    if (!next.valid() || graph[next].bottoms.size() != 1) continue;
+    Node& reader = graph[next];
+    if (!reader.layer->commutes_with(*step) || !accepts_tail(*reader.layer, {*step})) continue;
     reader.tail = {*step};
     const ValueId source = node.bottoms[0];
-    for (Use& other : plan.value(source).uses) {
+    for (Use& other : graph[source].uses) {
       if (other.node == id) other = {next, 0};
     }
-    remove_between(plan, node.tops[0]);
+    remove_between(graph, node.tops[0]);
     reader.bottoms = {source};
     reader.propagate[0] = reader.propagate[0] && node.propagate[0];
     node.fused_into = next;
@@ -62,17 +62,17 @@ bool learns(const Node& node) {
 
 /// Appends the operation of the reader of its top to the tail of `node`. Returns false if that is
 /// not possible.
-bool append(Plan& plan, NodeId id, const Use& use) {
-  Node& node = plan.node(id);
-  const Node& reader = plan.node(use.node);
+bool append(Graph& graph, NodeId id, const Use& use) {
+  Node& node = graph[id];
+  const Node& reader = graph[use.node];
   std::optional<TailStep> step = reader.layer->as_tail_step();
   if (!step) return false;
   ValueId other;
   if (step->kind == TailStep::Kind::add) {
     // The other summand must be computed before the node runs.
     other = reader.bottoms[1 - use.bottom];
-    const NodeId maker = plan.value(other).producer;
-    if (other == node.tops[0] || !(maker < id) || !plan.node(maker).scheduled()) return false;
+    const NodeId maker = graph[other].producer;
+    if (other == node.tops[0] || !(maker < id) || !graph[maker].scheduled()) return false;
     step->bottom = static_cast<int>(node.bottoms.size());
   } else if (use.bottom != 0 || reader.bottoms.size() != 1) {
     return false;
@@ -81,10 +81,10 @@ bool append(Plan& plan, NodeId id, const Use& use) {
   if (reader.needs_backward && !node.needs_backward && learns(node)) return false;
   Tail tail = node.tail;
   tail.push_back(*step);
-  if (!node.layer->accepts(tail)) return false;
+  if (!accepts_tail(*node.layer, tail)) return false;
   node.tail = std::move(tail);
   if (other.valid()) {
-    for (Use& entry : plan.value(other).uses) {
+    for (Use& entry : graph[other].uses) {
       if (entry.node == use.node) entry = {id, node.bottoms.size()};
     }
     node.propagate.push_back(reader.propagate[1 - use.bottom]);
@@ -95,22 +95,22 @@ bool append(Plan& plan, NodeId id, const Use& use) {
 
 }  // namespace
 
-void fuse_layers(Plan& plan) {
+void fuse_layers(const Plan& plan, Graph& graph) {
   if (!plan.options.fuse || plan.options.keep_all || plan.debug_info) return;
-  move_steps_back(plan);
-  for (const NodeId id : plan.graph->node_ids()) {
-    Node& node = plan.node(id);
+  move_steps_back(graph);
+  for (const NodeId id : graph.node_ids()) {
+    Node& node = graph[id];
     while (node.scheduled()) {
       Use use;
-      const NodeId next = only_reader(plan, node, use);
+      const NodeId next = only_reader(graph, node, use);
       if (!next.valid()) break;
-      Node& reader = plan.node(next);
-      if (!append(plan, id, use)) break;
-      remove_between(plan, node.tops[0]);
+      Node& reader = graph[next];
+      if (!append(graph, id, use)) break;
+      remove_between(graph, node.tops[0]);
       node.tops = reader.tops;
       node.needs_backward = node.needs_backward || reader.needs_backward;
       node.recompute = reader.recompute;
-      plan.value(node.tops[0]).producer = id;
+      graph[node.tops[0]].producer = id;
       reader.fused_into = id;
     }
   }

@@ -44,9 +44,9 @@ bool depends(const Node& node, size_t top, size_t bottom) {
 /// `loss_weight` of the prototxt, or that of a loss layer.
 bool is_loss(const Plan& plan, ValueId value) { return plan.value(value).loss_weight != 0; }
 
-void resolve_wanted(Plan& plan) {
-  IdVector<ValueId, bool> wants(plan.graph->values.size(), false);
-  for (Node& node : plan.graph->nodes) {
+void resolve_wanted(Graph& graph) {
+  IdVector<ValueId, bool> wants(graph.values.size(), false);
+  for (Node& node : graph.nodes) {
     const LayerParameter& param = node.layer->param();
     bool any = has_learning_params(*node.layer);
     node.propagate.assign(node.bottoms.size(), false);
@@ -70,10 +70,10 @@ void resolve_wanted(Plan& plan) {
   }
 }
 
-void resolve_reached(Plan& plan) {
-  IdVector<ValueId, bool> reached(plan.graph->values.size(), false);
-  for (size_t n = plan.graph->nodes.size(); n-- > 0;) {
-    Node& node = plan.node(NodeId(n));
+void resolve_reached(const Plan& plan, Graph& graph) {
+  IdVector<ValueId, bool> reached(graph.values.size(), false);
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    Node& node = graph[NodeId(n)];
     bool any = false;
     for (ValueId top : node.tops) any = any || reached[top] || is_loss(plan, top);
     node.needs_backward = node.needs_backward && any;
@@ -289,20 +289,20 @@ bool has_learning_params(const Layer& layer) {
   });
 }
 
-void resolve_gradients(Plan& plan) {
-  for (Node& node : plan.graph->nodes) node.propagate.assign(node.bottoms.size(), false);
+void resolve_gradients(const Plan& plan, Graph& graph) {
+  for (Node& node : graph.nodes) node.propagate.assign(node.bottoms.size(), false);
   if (!plan.trains) return;
-  for (Node& node : plan.graph->nodes) {
+  for (Node& node : graph.nodes) {
     for (const auto& parameter : node.layer->params()) {
       parameter->needs_gradient =
           parameter->learnable && (parameter->lr_mult != 0 || plan.force_backward);
     }
   }
-  resolve_wanted(plan);
+  resolve_wanted(graph);
   PathCheck(plan).run();
-  resolve_reached(plan);
+  resolve_reached(plan, graph);
   if (!plan.force_backward) return;
-  for (Node& node : plan.graph->nodes) {
+  for (Node& node : graph.nodes) {
     const auto needs = [](const auto& parameter) { return parameter->needs_gradient; };
     bool any = std::ranges::any_of(node.layer->params(), needs);
     for (size_t i = 0; i < node.bottoms.size(); ++i) {

@@ -9,8 +9,8 @@
 namespace crema {
 namespace {
 
-ValueId add_value(Plan& plan, const std::string& name, NodeId producer) {
-  auto& versions = plan.graph->versions[name];
+ValueId add_value(Plan& plan, Graph& graph, const std::string& name, NodeId producer) {
+  auto& versions = graph.versions[name];
   Value value;
   value.name = name;
   value.version = static_cast<int>(versions.size());
@@ -18,7 +18,7 @@ ValueId add_value(Plan& plan, const std::string& name, NodeId producer) {
   auto blob = std::make_unique<Blob>(name);
   blob->set_layout({plan.options.dtype});
   plan.blobs.push_back(std::move(blob));
-  versions.push_back(plan.graph->values.push_back(std::move(value)));
+  versions.push_back(graph.values.push_back(std::move(value)));
   return versions.back();
 }
 
@@ -148,32 +148,33 @@ Error unknown_bottom(const Plan& plan, const Place& place, const std::string& na
 
 /// Finds the values of the bottoms and makes the values of the tops. A top with the name of a
 /// bottom is in place and makes a new version. Error if another top has its name.
-void connect(Plan& plan, Node& node, NodeId id, const Place& place) {
+void connect(Plan& plan, Graph& graph, NodeId id, const Place& place) {
+  Node& node = graph[id];
   const LayerParameter& param = place.net.layer(place.layer);
   for (const auto& name : param.bottom()) {
-    const auto found = plan.graph->versions.find(name);
-    if (found == plan.graph->versions.end()) throw unknown_bottom(plan, place, name);
+    const auto found = graph.versions.find(name);
+    if (found == graph.versions.end()) throw unknown_bottom(plan, place, name);
     const ValueId value = found->second.back();
-    plan.value(value).uses.push_back({id, node.bottoms.size()});
+    graph[value].uses.push_back({id, node.bottoms.size()});
     node.bottoms.push_back(value);
   }
   std::set<std::string> seen;
   for (const auto& name : param.top()) {
     const bool in_place = std::ranges::find(param.bottom(), name) != param.bottom().end();
     if (!seen.insert(name).second) throw Error("names top '", name, "' twice");
-    if (!in_place && plan.graph->versions.count(name)) {
-      const Value& earlier = plan.value(plan.graph->versions[name].back());
+    if (!in_place && graph.versions.count(name)) {
+      const Value& earlier = graph[graph.versions[name].back()];
       throw Error("makes top '", name, "', which layer '",
-                  plan.node(earlier.producer).layer->name(),
+                  graph[earlier.producer].layer->name(),
                   "' makes already; rename one of them, or read it as a bottom to run in place");
     }
-    node.tops.push_back(add_value(plan, name, id));
+    node.tops.push_back(add_value(plan, graph, name, id));
   }
   // The prototxt may omit the top of a loss.
   const Arity arity = node.layer->arity();
   while (node.layer->default_loss_weight(static_cast<int>(node.tops.size())) != 0 &&
          static_cast<int>(node.tops.size()) < arity.min_tops) {
-    node.tops.push_back(add_value(plan, "(automatic)" + node.layer->name(), id));
+    node.tops.push_back(add_value(plan, graph, "(automatic)" + node.layer->name(), id));
   }
 }
 
@@ -184,11 +185,11 @@ void check_entries(const char* field, int entries, int count, const char* what) 
               "; give one a ", what, ", or none");
 }
 
-void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
+void set_loss_weights(Graph& graph, const Node& node, const LayerParameter& param) {
   check_entries("loss_weight", param.loss_weight_size(), static_cast<int>(node.tops.size()), "top");
   for (size_t i = 0; i < node.tops.size(); ++i) {
     const int top = static_cast<int>(i);
-    plan.value(node.tops[i]).loss_weight =
+    graph[node.tops[i]].loss_weight =
         param.loss_weight_size() ? param.loss_weight(top) : node.layer->default_loss_weight(top);
   }
 }
@@ -282,7 +283,8 @@ void Plan::note(const std::string& message, Severity severity) {
   context->log(severity, text(options.phase == Phase::test ? "TEST" : "TRAIN", " net: ", message));
 }
 
-void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions) {
+void build_graph(Plan& plan, Graph& graph, NetParameter& net,
+                 const std::vector<Position>& positions) {
   if (net.layer_size() == 0) {
     std::string why = "; check that the file is a net and not a solver";
     if (!plan.left_out.empty()) {
@@ -294,7 +296,6 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
                 plan.options.phase == Phase::test ? "TEST" : "TRAIN", why);
   }
   check_types(net, positions);
-  Graph& graph = *plan.graph;
   graph.name = net.name();
   plan.force_backward = net.force_backward();
 
@@ -326,9 +327,9 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
                                      .activations = plan.activations,
                                      .trains = plan.trains});
       node.recompute = param.recompute();
-      connect(plan, node, id, {net, positions, i});
+      connect(plan, graph, id, {net, positions, i});
       check_arity(*node.layer, node.bottoms.size(), node.tops.size());
-      set_loss_weights(plan, node, param);
+      set_loss_weights(graph, node, param);
 
       plan.layers.push_back(node.layer.get());
       tell_classes(plan, id);

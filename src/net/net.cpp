@@ -83,11 +83,13 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   filter_net(*plan, net, positions);
   note_ignored_fields(*plan, net);
 
-  build_graph(*plan, net, positions);
+  const auto graph = std::make_shared<Graph>();
+  plan->graph = graph;
+  build_graph(*plan, *graph, net, positions);
   check_detections(*plan);
   place_params(*plan, modern);
-  resolve_gradients(*plan);
-  fuse_layers(*plan);
+  resolve_gradients(*plan, *graph);
+  fuse_layers(*plan, *graph);
   require(*plan);
   plan->connect_blobs();
   add_noise(*plan);
@@ -156,7 +158,6 @@ void restore_bounds(Plan& plan) {
   }
 }
 
-/// Before a forward pass over all layers: fetches batches, and takes a program for the shapes.
 /// Error if backward leaves out a step that computes dropped tops again, before it runs `step`.
 void check_dropped(const Plan& plan, size_t step) {
   const Program& program = *plan.program;
@@ -172,6 +173,7 @@ void check_dropped(const Plan& plan, size_t step) {
   }
 }
 
+/// Before a forward pass over all layers: fetches batches, and takes a program for the shapes.
 void begin_pass(Plan& plan) {
   plan.done = plan.back = 0;
   fetch(plan, 0, plan.layers.size() - 1);
@@ -336,7 +338,7 @@ void Net::reshape() {
 
 void Net::replan() {
   const ThreadScope threads(plan_->context->threads());
-  plan_->program = nullptr;
+  leave_program(*plan_);
   plan_->programs.clear();
   take_program(*plan_);
 }

@@ -57,8 +57,8 @@ struct Plan {
   std::unique_ptr<RunState> own_run;  // null if NetOptions::run is set
   RunState* run = nullptr;            // NetOptions::run or own_run
   bool advances = false;              // the next pass increments the iteration
-  std::shared_ptr<Graph> graph = std::make_shared<Graph>();  // does not change after fusion
-  /// One for each node: those of the graph. A runner has own ones for the nodes that run.
+  std::shared_ptr<const Graph> graph;
+  /// One for each node: those of the graph. A runner has own ones.
   std::vector<Layer*> layers;
   std::vector<std::unique_ptr<Layer>> own_layers;
   ParameterArena arena;
@@ -81,9 +81,7 @@ struct Plan {
   double loss_scale = 1;  // factor on the loss weights in backward
 
   const Node& node(NodeId id) const { return (*graph)[id]; }
-  Node& node(NodeId id) { return (*graph)[id]; }
   const Value& value(ValueId id) const { return (*graph)[id]; }
-  Value& value(ValueId id) { return (*graph)[id]; }
   Layer& layer(NodeId id) const { return *layers[id.index()]; }
   Blob& blob(ValueId id) const { return *blobs[id]; }
   std::vector<Blob*> blobs_of(const std::vector<ValueId>& ids) const;
@@ -132,7 +130,7 @@ void note_ignored_fields(Plan& plan, const NetParameter& net);
 /// without such.
 std::string settings_with_bias_term(const std::string& type);
 /// graph.cpp: makes and connects the layers and values, and calls setup and reshape of each layer.
-void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions);
+void build_graph(Plan& plan, Graph& graph, NetParameter& net, const std::vector<Position>& positions);
 /// detections.cpp: compares what detection layers read with the layers that made it. Error if their
 /// numbers of classes differ.
 void check_detections(const Plan& plan);
@@ -152,11 +150,11 @@ void place_params(Plan& plan, const NetParameter& given);
 std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given);
 /// gradient.cpp: finds the nodes that run backward. Sets their needs_backward and propagate, and
 /// needs_gradient of each parameter.
-void resolve_gradients(Plan& plan);
+void resolve_gradients(const Plan& plan, Graph& graph);
 /// Whether the layer has a parameter that is learnable and has an lr_mult other than 0.
 bool has_learning_params(const Layer& layer);
 /// fuse.cpp: moves layers into the tails of other layers. Sets tail and fused_into of the nodes.
-void fuse_layers(Plan& plan);
+void fuse_layers(const Plan& plan, Graph& graph);
 /// Tells each layer what the net requires of it.
 void require(Plan& plan);
 /// noise.cpp: sets noise of the nodes, by the `param` of their layers.

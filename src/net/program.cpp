@@ -19,35 +19,22 @@ void enter(Plan& plan, Program& program) {
     ProgramNode& node = program[id];
     // Shapes are bounds again: a kernel that follows values is made anew.
     node.made_for.clear();
-    node.kernel->enter(node.bottom_blobs, node.top_blobs);
+    if (!node.follows_values) node.kernel->enter(node.bottom_blobs, node.top_blobs);
   }
   plan.program = &program;
 }
 
-/// Leaves the present program, if there is one, for another one.
-void leave(Plan& plan) {
-  if (plan.program != nullptr) {
-    // Pieces would keep the arena of this program alive beside that of the next one.
-    for (const Buffer& buffer : plan.program->buffers) {
-      if (buffer.reserved) continue;
-      for (const Buffer::Resident& resident : buffer.tensors) resident.tensor->unbind();
-    }
-  }
-  plan.program = nullptr;
-  plan.done = 0;
-}
-
-/// Bytes that the layers and their kernels hold, and the scratch memory, which they share.
+/// Bytes that the kernels hold, and the scratch memory, which they share.
 size_t engine_bytes(const Plan& plan, const Program& program) {
   size_t held = 0;
   ScratchPlan scratch(plan.context->threads());
   for (const NodeId id : program.order) {
     const ProgramNode& node = program[id];
-    held += node.layer->kept_bytes() + node.kernel->bytes();
+    held += node.kernel->bytes();
     node.kernel->plan_scratch(scratch);
   }
   for (const auto& [id, noises] : plan.noise) {
-    for (const ParameterNoise& noise : noises) held += noise.layer->kept_bytes();
+    for (const ParameterNoise& noise : noises) held += noise.kernel->bytes();
   }
   return held + scratch.bytes();
 }
@@ -98,10 +85,22 @@ void make_kernels(Plan& plan, Program& program) {
   }
 }
 
-void drop_program(Plan& plan) {
-  if (plan.program != nullptr) plan.programs.pop_front();
+void leave_program(Plan& plan) {
+  if (plan.program != nullptr) {
+    // Pieces would keep the arena of this program alive beside that of the next one.
+    for (const Buffer& buffer : plan.program->buffers) {
+      if (buffer.reserved) continue;
+      for (const Buffer::Resident& resident : buffer.tensors) resident.tensor->unbind();
+    }
+  }
   plan.program = nullptr;
   plan.done = 0;
+}
+
+void drop_program(Plan& plan) {
+  const bool has_one = plan.program != nullptr;
+  leave_program(plan);
+  if (has_one) plan.programs.pop_front();
 }
 
 std::vector<Blob*> Program::blobs(const std::vector<ValueId>& ids) const {
@@ -122,7 +121,7 @@ bool Plan::current() const {
 void take_program(Plan& plan) {
   std::vector<Shape> shapes;
   for (const ValueId id : plan.graph->outer) shapes.push_back(plan.blob(id).shape());
-  leave(plan);
+  leave_program(plan);
   // If this throws, there is no program, and the next pass calls take_program again.
   infer_shapes(plan);
   const auto known = std::ranges::find(plan.programs, shapes, &Program::shapes);
@@ -130,6 +129,8 @@ void take_program(Plan& plan) {
     plan.programs.splice(plan.programs.begin(), plan.programs, known);
     return enter(plan, plan.programs.front());
   }
+  // Before another one takes memory.
+  if (plan.programs.size() == kMostPrograms) plan.programs.pop_back();
   std::list<Program> made;
   Program& program = made.emplace_front(begin_program(plan));
   choose_layouts(plan, program);
@@ -141,7 +142,6 @@ void take_program(Plan& plan) {
   choose_dropped(plan, program);
   make_schedule(plan, program);
   plan_memory(plan, program);
-  if (plan.programs.size() == kMostPrograms) plan.programs.pop_back();
   bind_memory(plan, program);
   describe_steps(plan, program);
   plan.programs.splice(plan.programs.begin(), made);

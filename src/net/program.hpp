@@ -144,7 +144,9 @@ void describe_steps(const Plan& plan, Program& program);
 /// program.cpp: sets the program of the plan for the present shapes: one that was kept, or a new
 /// one.
 void take_program(Plan& plan);
-/// Removes the program.
+/// Leaves the present program, if there is one, for another one.
+void leave_program(Plan& plan);
+/// Removes the present program.
 void drop_program(Plan& plan);
 
 }  // namespace crema

@@ -14,8 +14,7 @@ void check_shareable(const Plan& plan) {
   const std::string& net = plan.graph->name;
   if (plan.trains)
     throw Error("net '", net,
-                "' trains, and a runner runs forward alone; build the net with phase test, or with "
-                "NetOptions::Backward::no");
+                "' trains, and a runner runs forward alone; build the net with phase test");
   if (plan.context->on_gpu())
     throw Error("net '", net,
                 "' runs on a device, which one thread at a time may use; make runners on the CPU");
@@ -28,6 +27,11 @@ void check_shareable(const Plan& plan) {
       if (node.layer->is_source() && !node.layer->is_input())
         throw Error(
             "reads data, whose place runners would share; give the net inputs in its place");
+      const std::string changed = node.layer->changes();
+      if (!changed.empty())
+        throw Error("changes ", changed,
+                    " in each pass, which threads would do at once; run the net in one thread, or "
+                    "build it without this layer or with phase test");
     });
   }
 }
@@ -62,6 +66,7 @@ std::unique_ptr<Plan> make_runner(const Plan& of) {
   plan->context = of.context;
   plan->options = of.options;
   plan->options.run = nullptr;
+  plan->options.share_params_with = nullptr;
   plan->activations = of.activations;
   plan->debug_info = of.debug_info;
   plan->logs_passes = of.logs_passes;
@@ -77,13 +82,8 @@ std::unique_ptr<Plan> make_runner(const Plan& of) {
   }
   plan->connect_blobs();
   for (const NodeId id : of.graph->node_ids()) {
-    const Node& node = of.node(id);
-    plan->layers.push_back(node.layer.get());
-    if (!node.scheduled()) continue;
-    in_node(node, [&] {
-      plan->own_layers.push_back(make_layer(*plan, id));
-      plan->layers.back() = plan->own_layers.back().get();
-    });
+    in_node(of.node(id), [&] { plan->own_layers.push_back(make_layer(*plan, id)); });
+    plan->layers.push_back(plan->own_layers.back().get());
   }
   take_program(*plan);
   return plan;

@@ -76,12 +76,12 @@ class Loading {
     const auto& params = layer_->params();
     for (size_t i = 0; i < params.size(); ++i) {
       Tensor& data = params[i]->data;
-      if (adopted_.empty()) {
+      if (converted_.empty()) {
         load_values(from_->blobs(static_cast<int>(i)), data);
       } else {
         dispatch_float(data.dtype(), [&](auto zero) {
           using T = decltype(zero);
-          std::copy_n(adopted_[i].read<T>(), data.count(), data.changing<T>().data());
+          std::copy_n(converted_[i].read<T>(), data.count(), data.changing<T>().data());
         });
       }
     }
@@ -99,13 +99,13 @@ class Loading {
     if (!layer_->convert_weights(published)) return false;
     if (!std::ranges::equal(published, layer_->params(), {}, &Tensor::shape, shape_of))
       throw Error("adopted published parameters in shapes other than its own");
-    adopted_ = std::move(published);
+    converted_ = std::move(published);
     return true;
   }
 
   const LayerParameter* from_;
   Layer* layer_;
-  std::vector<Tensor> adopted_;  // where the file's are not the layer's own
+  std::vector<Tensor> converted_;  // where the file's are not the layer's own
 };
 
 /// Copies the parameters of a file for several layers, one after the other, and finds parameters

@@ -549,6 +549,11 @@ TEST(Pooling, RemembersAByteAnOutputWhereItTrains) {
   EXPECT_EQ(inference.top(0), training.top(0));
 }
 
+TEST(Pooling, TheReferenceRemembersAnIntegerAnOutput) {
+  LayerRun reference(images("kernel_size: 3 stride: 2", {2, 16, 9, 9}), {.engine = "reference"});
+  EXPECT_EQ(reference.kernel().bytes(), 4u * 2 * 16 * 4 * 4);
+}
+
 TEST(Pooling, FollowsItsBottomsShape) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run(images("global_pooling: true"), {.engine = engine});

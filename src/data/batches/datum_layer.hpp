@@ -23,6 +23,9 @@ class DatumLayer : public SampledLayer {
   std::vector<std::string> class_names() const final {
     return records_.source != nullptr ? records_.source->class_names() : std::vector<std::string>();
   }
+  std::vector<std::string> input_files() const override {
+    return records_.source != nullptr ? records_.source->files() : std::vector<std::string>();
+  }
   void reshape(Blobs bottom, Blobs top) override;
   /// Of the images and labels of the batches that are read ahead.
   size_t kept_bytes() const override;

@@ -87,6 +87,12 @@ class ImageFileSource final : public RecordSource {
   int64_t count() const override { return static_cast<int64_t>(files_->images.size()); }
   std::string name() const override { return files_->name; }
   bool is_files() const override { return true; }
+  std::vector<std::string> files() const override {
+    std::vector<std::string> paths;
+    for (const ListedImage& image : files_->images)
+      paths.push_back(image_path(files_->root, image.file));
+    return paths;
+  }
   std::vector<std::string> class_names() const override { return files_->class_names; }
   std::unique_ptr<RecordReader> reader(ReadOrder) override {
     return std::make_unique<ImageFileReader>(files_);

@@ -40,6 +40,8 @@ class RecordSource {
   /// nothing of the others. Keys are then in no order, and end with the file's path, behind ": "
   /// where something is before it.
   virtual bool is_files() const { return false; }
+  /// Paths of the files that lists, patterns and folders name.
+  virtual std::vector<std::string> files() const { return {}; }
   /// The names of the classes by their labels, where labels come from names; else none.
   virtual std::vector<std::string> class_names() const { return {}; }
   /// The reader may outlive the source.

@@ -314,6 +314,11 @@ class TarSource final : public RecordSource {
   int64_t count() const override { return static_cast<int64_t>(all_->images.size()); }
   std::string name() const override { return all_->name; }
   bool is_files() const override { return true; }
+  std::vector<std::string> files() const override {
+    std::vector<std::string> paths;
+    for (const TarFile& file : all_->files) paths.push_back(file.path);
+    return paths;
+  }
   std::vector<std::string> class_names() const override { return all_->class_names; }
   std::unique_ptr<RecordReader> reader(ReadOrder) override {
     return std::make_unique<TarReader>(all_);
