@@ -230,7 +230,14 @@ foreach(source IN LISTS sources)
   set_tests_properties(${area}.${name} PROPERTIES
     LABELS "${area}" SKIP_RETURN_CODE 77 TIMEOUT 300
     ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}")
+  if("${area}.${name}" MATCHES "^tools[.](embedding|generate|plugin)")
+    set_tests_properties(${area}.${name} PROPERTIES FIXTURES_REQUIRED crema_installed)
+  endif()
 endforeach()
+# What they build programs and plug-ins against. cmake --install writes to the build folder, too: it runs once for all.
+add_test(NAME tools.install COMMAND bash "${PROJECT_SOURCE_DIR}/tests/tools/install.sh")
+set_tests_properties(tools.install PROPERTIES
+  LABELS tools TIMEOUT 300 ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}" FIXTURES_SETUP crema_installed)
 
 # The large nets of models_time_test.
 set_tests_properties(tools.models_time_test PROPERTIES TIMEOUT 600)
