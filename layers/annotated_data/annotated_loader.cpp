@@ -9,18 +9,18 @@
 namespace crema {
 
 void BoxLoader::open(const Record& record, const DatumDecoder& decoder, const Image& image) {
-  const auto refuse = [&](const std::string& why) {
-    throw Error("record '", printable_key(record.key), "'", why);
+  const auto refused = [&](const std::string& why) {
+    return Error("record '", printable_key(record.key), "'", why);
   };
   const AnnotatedDatum* const annotated = decoder.annotated();
   if (annotated == nullptr)
-    refuse(
+    throw refused(
         " is a Datum, and this layer reads AnnotatedDatum records, with boxes; set type: \"Data\", "
         "or write the database with crema convert-annotations");
   boxes_.clear();
   has_boxes_ = reading_->is_type_given || annotated->has_type();
   if (!has_boxes_ && batch_ != nullptr)
-    refuse(
+    throw refused(
         " has no annotation type, the first one BBOX; write the database anew, or set "
         "annotated_data_param { anno_type: BBOX }");
   if (!has_boxes_) return;
@@ -31,7 +31,7 @@ void BoxLoader::open(const Record& record, const DatumDecoder& decoder, const Im
       labeled.box = to_pixels(labeled.box, {image.height, image.width});
     }
   } catch (const Error& error) {
-    refuse(": " + error.message());
+    throw refused(": " + error.message()).about(error.path());
   }
 }
 

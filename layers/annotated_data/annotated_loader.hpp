@@ -48,6 +48,9 @@ class BoxLoader final : public TargetLoader {
 class AnnotatedLoader final : public BatchLoader<AnnotatedBatch> {
  public:
   AnnotatedLoader(DatumLoading loading, std::shared_ptr<const BoxReading> reading);
+  // images_ points to boxes_.
+  AnnotatedLoader(const AnnotatedLoader&) = delete;
+  AnnotatedLoader& operator=(const AnnotatedLoader&) = delete;
   void load(AnnotatedBatch& batch, const std::atomic<bool>& stop) override;
 
  private:

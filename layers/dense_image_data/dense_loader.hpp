@@ -39,6 +39,9 @@ class DenseLoader final : public BatchLoader<DenseBatch> {
  public:
   /// Without `labels`, images alone.
   DenseLoader(DatumLoading loading, std::shared_ptr<const PixelLabels> labels);
+  // images_ points to maps_.
+  DenseLoader(const DenseLoader&) = delete;
+  DenseLoader& operator=(const DenseLoader&) = delete;
   void load(DenseBatch& batch, const std::atomic<bool>& stop) override;
 
  private:

@@ -123,7 +123,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     try {
       set_records(records_of(images, labels, axes));
     } catch (Error& error) {
-      throw Error("layer '", name(), "': ", error.message());
+      throw Error("layer '", name(), "': ", error.message()).about(error.path());
     }
   }
   void set_records(std::vector<std::string> records) override {

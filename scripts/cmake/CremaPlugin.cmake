@@ -1,7 +1,7 @@
 # crema_add_plugin(NAME LAYERS FOLDER... [PROTOS FILE...] [SOURCES FILE...]): a plug-in of Crema, a module
 # libNAME.so for `crema train --plugin` and crema::load_plugin().
 #
-#   LAYERS    folders as those under layers/: a folder NAME with NAME.proto, README.md and NAME_math.hpp, or
+#   LAYERS   folders as those under layers/: a folder NAME with NAME.proto, README.md and NAME_math.hpp, or
 #            with NAME.cpp, NAME.cu and so on, where crema::register_NAME(Registry&) and
 #            register_NAME_cuda are defined. A room need not have a .proto.
 #   PROTOS   further messages

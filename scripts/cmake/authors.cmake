@@ -4,14 +4,16 @@
 
 # A room may include what src/README.md says of rooms: whole folders, since a list would have to follow each room.
 # Not the wrappers of libraries, of which rooms see no header but CUDA's and oneDNN's; crema_add_plugin compiles
-# nothing for oneDNN. Rooms extend each other, so headers of rooms are among them.
+# nothing for oneDNN. Of databases, rooms see the sources alone, and of converters nothing. Rooms extend each other, so
+# headers of rooms are among them.
 file(GLOB crema_author_headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
   "${PROJECT_SOURCE_DIR}/src/backend/*.hpp" "${PROJECT_SOURCE_DIR}/src/core/*.hpp"
-  "${PROJECT_SOURCE_DIR}/src/layer_support/*.hpp" "${PROJECT_SOURCE_DIR}/src/model/*.hpp"
-  "${PROJECT_SOURCE_DIR}/layers/*/*.hpp")
-file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
-  "${PROJECT_SOURCE_DIR}/src/backend/cpu/*.hpp" "${PROJECT_SOURCE_DIR}/src/data/*.hpp")
-list(APPEND crema_author_headers ${headers})
+  "${PROJECT_SOURCE_DIR}/src/backend/cpu/*.hpp" "${PROJECT_SOURCE_DIR}/src/layer_support/*.hpp"
+  "${PROJECT_SOURCE_DIR}/src/model/*.hpp" "${PROJECT_SOURCE_DIR}/layers/*/*.hpp"
+  "${PROJECT_SOURCE_DIR}/src/data/batches/*.hpp" "${PROJECT_SOURCE_DIR}/src/data/boxes/*.hpp"
+  "${PROJECT_SOURCE_DIR}/src/data/databases/open_*.hpp" "${PROJECT_SOURCE_DIR}/src/data/databases/tar_source.hpp"
+  "${PROJECT_SOURCE_DIR}/src/data/images/*.hpp"
+  "${PROJECT_SOURCE_DIR}/src/data/records/*.hpp" "${PROJECT_SOURCE_DIR}/src/data/transform/*.hpp")
 if(CREMA_HAS_CUDA)
   file(GLOB headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
     "${PROJECT_SOURCE_DIR}/src/backend/cuda/*.hpp" "${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cuh"

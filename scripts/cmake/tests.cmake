@@ -1,8 +1,8 @@
 # tests/<area>/*.cpp -> test_<area>, one CTest case a GoogleTest case (or CREMA_TEST_SHARDS of them), labelled "unit", or
 # with its area where tests start programs. tests/backend and tests/layer_support are parts of test_core, tests/analysis of
 # test_net: each program takes long to link. Those that take whole nets through code that quicker tests cover are labelled
-# "slow" instead: scripts/test --slow runs them. tests/support/ helps all of them, tests/golden/ is the golden runner, tests/bench/ prints numbers and
-# is never run as a test; fuzz.cmake builds tests/fuzz/.
+# "slow" instead: scripts/test --slow runs them. tests/support/ helps all of them, tests/golden/ is the golden runner,
+# tests/bench/ prints numbers and is never run as a test; fuzz.cmake builds tests/fuzz/.
 
 find_package(GTest QUIET)
 if(NOT TARGET GTest::gtest_main OR NOT TARGET GTest::gmock)
@@ -70,21 +70,34 @@ if(NOT CREMA_TEST_SHARDS MATCHES "^[0-9]+$")
   message(FATAL_ERROR "CREMA_TEST_SHARDS=${CREMA_TEST_SHARDS}; give a number of shares, or 0")
 endif()
 
-# The slow cases of an area, as a pattern of GoogleTest.
-set(crema_slow_net TakenMemory.IsWhatTheNetsOfModelsPlanned)
-set(crema_slow_layers "")
+# The slow cases of an area, as patterns of GoogleTest.
+set(crema_slow_net TakenMemory.IsWhatTheLargeNetsOfModelsPlanned)
+set(crema_slow_core "")
 if(crema_sanitizers)
   # Whole nets and the largest problems, which take minutes there.
   list(APPEND crema_slow_net PublishedNets.GiveThePublishedAnswers "Models.*")
-  list(APPEND crema_slow_layers "*EqualsTheDirectSum/own_tiles" "*EqualsTheDirectSum/several_batches"
+  list(APPEND crema_slow_core "*EqualsTheDirectSum/own_tiles" "*EqualsTheDirectSum/several_batches"
     "*EqualsTheDirectSum/taps5_batches" "*EqualsTheDirectSum/groups_in_batches")
 endif()
-set(crema_slow_scripts tools.models_time_test)
 # Cases that measure the memory of the process: what others freed before would serve them.
 set(crema_apart_net TakenMemory.*)
 
+# crema_add_share(NAME LABEL PROGRAM FILTER [VARIABLE=VALUE...]): the cases that pass the filter, as one CTest case.
+function(crema_add_share name label program filter)
+  add_test(NAME ${name} COMMAND ${program} "--gtest_filter=${filter}")
+  set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT 1200 ENVIRONMENT "${ARGN}")
+endfunction()
+
 function(crema_add_cases area label)
+  set(apart "${crema_apart_${area}}")
   list(JOIN crema_slow_${area} ":" slow)
+  if(slow OR apart)
+    # A share without cases passes: a pattern that fits none any more would take its cases out of all runs.
+    add_test(NAME ${area}.slow_cases_are_there
+      COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:test_${area}>" "-DPATTERNS=${slow}:${apart}"
+        -P "${PROJECT_SOURCE_DIR}/scripts/cmake/check_patterns.cmake")
+    set_tests_properties(${area}.slow_cases_are_there PROPERTIES LABELS "${label}" TIMEOUT 300)
+  endif()
   if(NOT CREMA_TEST_SHARDS)
     set(discovery DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${area}.")
     if(NOT slow)
@@ -95,22 +108,16 @@ function(crema_add_cases area label)
     gtest_discover_tests(test_${area} ${discovery} TEST_FILTER "${slow}" PROPERTIES LABELS slow TIMEOUT 1200)
     return()
   endif()
-  function(crema_add_share name filter)
-    add_test(NAME ${area}.${name} COMMAND test_${area} "--gtest_filter=${filter}")
-    set_tests_properties(${area}.${name} PROPERTIES LABELS "${label}" TIMEOUT 1200 ENVIRONMENT "${ARGN}")
-  endfunction()
-  set(apart "${crema_apart_${area}}")
   math(EXPR last "${CREMA_TEST_SHARDS} - 1")
   foreach(shard RANGE ${last})
-    crema_add_share(shard_${shard} "-${slow}:${apart}"
+    crema_add_share(${area}.shard_${shard} "${label}" test_${area} "-${slow}:${apart}"
       GTEST_TOTAL_SHARDS=${CREMA_TEST_SHARDS} GTEST_SHARD_INDEX=${shard})
   endforeach()
   if(apart)
-    crema_add_share(apart "${apart}-${slow}")
+    crema_add_share(${area}.apart "${label}" test_${area} "${apart}-${slow}")
   endif()
   if(slow)
-    set(label slow)
-    crema_add_share(slow "${slow}")
+    crema_add_share(${area}.slow slow test_${area} "${slow}")
   endif()
 endfunction()
 
@@ -220,14 +227,24 @@ foreach(source IN LISTS sources)
   cmake_path(GET source PARENT_PATH area)
   cmake_path(GET area FILENAME area)
   add_test(NAME ${area}.${name} COMMAND bash "${source}" "${PROJECT_SOURCE_DIR}" "${CREMA_SHARED_DIR}")
-  set(label "${area}")
-  if("${area}.${name}" IN_LIST crema_slow_scripts)
-    set(label slow)
-  endif()
   set_tests_properties(${area}.${name} PROPERTIES
-    LABELS "${label}" SKIP_RETURN_CODE 77 TIMEOUT 300
+    LABELS "${area}" SKIP_RETURN_CODE 77 TIMEOUT 300
     ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}")
+  if("${area}.${name}" MATCHES "^tools[.](embedding|generate|plugin)")
+    set_tests_properties(${area}.${name} PROPERTIES FIXTURES_REQUIRED crema_installed)
+  endif()
 endforeach()
+# What they build programs and plug-ins against. cmake --install writes to the build folder, too: it runs once for all.
+add_test(NAME tools.install COMMAND bash "${PROJECT_SOURCE_DIR}/tests/tools/install.sh")
+set_tests_properties(tools.install PROPERTIES
+  LABELS tools TIMEOUT 300 ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}" FIXTURES_SETUP crema_installed)
+
+# The large nets of models_time_test.
+set_tests_properties(tools.models_time_test PROPERTIES TIMEOUT 600)
+add_test(NAME tools.models_time_slow
+  COMMAND bash "${PROJECT_SOURCE_DIR}/tests/tools/models_time_test.sh" "${PROJECT_SOURCE_DIR}" "${CREMA_SHARED_DIR}" slow)
+set_tests_properties(tools.models_time_slow PROPERTIES
+  LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 1200 ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}")
 
 # recipe.NAME: the first iterations of models/NAME/recipe.sh.
 file(GLOB recipes CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/models/*/recipe.sh")

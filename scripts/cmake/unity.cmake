@@ -5,10 +5,10 @@
 #
 # Names in anonymous namespaces meet within a group, and those of headers that a neighbour includes. A file with a name
 # that is there already (the compiler says "redefinition" or "ambiguous"), or whose lambdas in members of a class hold a
-# type of an anonymous namespace (-Wsubobject-linkage), goes on the list below, and is compiled alone. Others that are: files for Google Highway, which
-# include themselves; files with options or definitions of their own; and what nvcc compiles.
+# type of an anonymous namespace (-Wsubobject-linkage), goes on the list below, and is compiled alone. Others that are:
+# backends, which are compiled without the precompiled header; files for Google Highway, which include themselves; files
+# with options or definitions of their own; and what nvcc compiles or the build writes.
 
-set(crema_group_size 6)
 set(crema_alone
   layers/convolution/convolution.cpp
   layers/data/data.cpp
@@ -39,35 +39,41 @@ set(crema_alone
   tools/detect.cpp
   tools/models.cpp
   tools/pages.cpp)
-foreach(path IN LISTS crema_alone)
-  if(NOT EXISTS "${PROJECT_SOURCE_DIR}/${path}")
-    message(FATAL_ERROR "scripts/cmake/unity.cmake lists ${path}, which is not there")
-  endif()
-endforeach()
 
-set(folders "")
-file(GLOB_RECURSE all CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src/*.cpp"
-  "${PROJECT_SOURCE_DIR}/layers/*.cpp" "${PROJECT_SOURCE_DIR}/tools/*.cpp")
-list(SORT all)
-foreach(path IN LISTS all)
-  if(path IN_LIST crema_alone)
-    continue()
-  endif()
-  file(STRINGS "${PROJECT_SOURCE_DIR}/${path}" highway REGEX "^#define HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
-  if(highway)
-    continue()
-  endif()
-  cmake_path(GET path PARENT_PATH folder)
-  string(REGEX REPLACE "^layers/.*" "layers" folder "${folder}")
-  string(MAKE_C_IDENTIFIER "${folder}" folder)
-  if(NOT folder IN_LIST folders)
-    list(APPEND folders ${folder})
-    set(count_${folder} 0)
-  endif()
-  math(EXPR number "${count_${folder}} / ${crema_group_size}")
-  math(EXPR count_${folder} "${count_${folder}} + 1")
-  set_property(GLOBAL PROPERTY "crema_group_of_${path}" "${folder}_${number}")
-endforeach()
+# Gives each path its group, as the global property crema_group_of_PATH.
+function(crema_find_groups)
+  set(group_size 6)
+  foreach(path IN LISTS crema_alone)
+    if(NOT EXISTS "${PROJECT_SOURCE_DIR}/${path}")
+      message(FATAL_ERROR "scripts/cmake/unity.cmake lists ${path}, which is not there")
+    endif()
+  endforeach()
+  file(GLOB_RECURSE all CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src/*.cpp"
+    "${PROJECT_SOURCE_DIR}/layers/*.cpp" "${PROJECT_SOURCE_DIR}/tools/*.cpp")
+  list(FILTER all EXCLUDE REGEX "^src/backend/")
+  list(SORT all)
+  set(folders "")
+  foreach(path IN LISTS all)
+    if(path IN_LIST crema_alone)
+      continue()
+    endif()
+    file(STRINGS "${PROJECT_SOURCE_DIR}/${path}" highway REGEX "^#define HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
+    if(highway)
+      continue()
+    endif()
+    cmake_path(GET path PARENT_PATH folder)
+    string(REGEX REPLACE "^layers/.*" "layers" folder "${folder}")
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    if(NOT folder IN_LIST folders)
+      list(APPEND folders ${folder})
+      set(count_${folder} 0)
+    endif()
+    math(EXPR number "${count_${folder}} / ${group_size}")
+    math(EXPR count_${folder} "${count_${folder}} + 1")
+    set_property(GLOBAL PROPERTY "crema_group_of_${path}" "${folder}_${number}")
+  endforeach()
+endfunction()
+crema_find_groups()
 
 function(crema_compile_together target)
   foreach(source IN LISTS ARGN)

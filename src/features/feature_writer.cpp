@@ -70,7 +70,7 @@ class DatabaseFeatures final : public FeatureWriter {
     try {
       write();
     } catch (const KeyError& error) {
-      throw Error(error.message(), " (--keys=index numbers the rows instead)");
+      throw Error(error.message(), " (--keys=index numbers the rows instead)").about(error.path());
     }
   }
 

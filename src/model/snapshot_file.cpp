@@ -238,7 +238,8 @@ void write_hdf5(Hdf5Writer& file, const NetParameter& weights) {
         const BlobProto diff = diff_of(blob);
         if (blob_count(diff) > 0) file.put("/diff" + name, values_of(diff));
       } catch (const Error& error) {
-        throw Error("parameter ", i, " of layer '", layer.name(), "': ", error.message());
+        throw Error("parameter ", i, " of layer '", layer.name(), "': ", error.message())
+            .about(error.path());
       }
     }
   }

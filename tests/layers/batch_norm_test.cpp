@@ -12,7 +12,6 @@
 #include "proto/layer.pb.h"
 #include "support/layer_test.hpp"
 #include "support/net_test.hpp"
-#include "support/sum_tolerance.hpp"
 
 namespace crema::test {
 namespace {
@@ -221,10 +220,7 @@ TEST(BatchNorm, EnginesOnLesserProcessors) {
 // Enough for several threads: split by channels, by samples, by pixels.
 TEST(BatchNorm, EnginesOnLargeTensors) {
   for (const Shape& shape : {Shape{2, 40, 30, 31}, Shape{3, 3, 90, 80}, Shape{1, 5, 99, 101}}) {
-    // Gradients of the scale and of the bias sum up a channel.
-    const auto n = static_cast<double>(shape.count() / shape[1]);
-    EXPECT_THAT(check_engines(drawn("scale_bias: true relu: true", shape), of_sums(n)),
-                kEveryFormat);
+    EXPECT_THAT(check_engines(drawn("scale_bias: true relu: true", shape)), kEveryFormat);
   }
 }
 

@@ -1,5 +1,5 @@
 // The loss of all items from those of batches, as `crema test` takes it: each batch counts by what
-// its layer says that the top is the mean over (core/mean_over.hpp).
+// its layer says that the top is the mean over (Layer::mean_over()).
 
 #include <gtest/gtest.h>
 

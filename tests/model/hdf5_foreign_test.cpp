@@ -55,17 +55,36 @@ TEST_F(Hdf5Foreign, WeightsOfBooleansAreRead) {
 /// A damaged length of a text would make the library take any memory.
 TEST_F(Hdf5Foreign, TextsOfTheRootGroupAreReadOfFilesWithAChecksumAlone) {
   const std::string path = folder_.path("a.caffemodel.h5");
+  const auto add_texts = [&] {
+    add_hdf5_attribute(path, "origin_program", "crema 9.9", true);
+    add_hdf5_attribute(path, "origin_solver", "solver.prototxt", false);
+    add_hdf5_attribute(path, "origin_net", "net.prototxt", true);
+    add_hdf5_attribute(path, "origin_class_name", "cat\ndog house\n", true);
+  };
   add_hdf5(path, "w", Hdf5Kind::f32, {1}, {1});
   link_hdf5(path, "data/ip/0", "w");
-  add_hdf5_attribute(path, "origin_program", "crema 9.9", true);
-  add_hdf5_attribute(path, "origin_solver", "solver.prototxt", false);
-  add_hdf5_attribute(path, "origin_net", "net.prototxt", true);
-  add_hdf5_attribute(path, "origin_class_name", "cat\ndog house\n", true);
+  add_texts();
+  EXPECT_FALSE(renew_checksum(path)) << "there is none to renew";
   NetParameter net;
   read_weights(path, net);
   EXPECT_FALSE(net.has_origin());
-  const Hdf5Reader file(path);
-  EXPECT_EQ(file.attribute("none"), "");
+  EXPECT_EQ(Hdf5Reader(path).attribute("origin_program"), "");
+
+  net.Clear();
+  LayerParameter* const layer = net.add_layer();
+  layer->set_name("ip");
+  layer->add_blobs()->add_data(1);
+  layer->mutable_blobs(0)->mutable_shape()->add_dim(1);
+  write_weights(path, net);
+  add_texts();
+  EXPECT_TRUE(renew_checksum(path));
+  NetParameter read;
+  read_weights(path, read);
+  EXPECT_EQ(read.origin().program(), "crema 9.9");
+  EXPECT_EQ(read.origin().solver(), "solver.prototxt");
+  EXPECT_EQ(read.origin().net(), "net.prototxt");
+  EXPECT_THAT(read.origin().class_name(), ElementsAre("cat", "dog house"));
+  EXPECT_EQ(Hdf5Reader(path).attribute("none"), "");
 }
 
 TEST_F(Hdf5Foreign, StatesKeepTheirOrigin) {

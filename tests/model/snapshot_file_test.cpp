@@ -315,16 +315,25 @@ TEST_F(SnapshotFileHdf5, HasThePublishedLayout) {
 TEST_F(SnapshotFileHdf5, HasItsOriginAsAttributes) {
   NetParameter weights = some_weights();
   weights.mutable_origin()->set_program("crema 0.1.0");
+  weights.mutable_origin()->set_solver("solver.prototxt");
   weights.mutable_origin()->set_net("a.prototxt");
   weights.mutable_origin()->add_class_name("cat");
   weights.mutable_origin()->add_class_name("dog");
   write_weights(folder_.path("a.h5"), weights);
   const Hdf5Reader file(folder_.path("a.h5"));
   EXPECT_EQ(file.attribute("origin_program"), "crema 0.1.0");
-  EXPECT_EQ(file.attribute("origin_solver"), "");
+  EXPECT_EQ(file.attribute("origin_solver"), "solver.prototxt");
   EXPECT_EQ(file.attribute("origin_net"), "a.prototxt");
   EXPECT_EQ(file.attribute("origin_class_name"), "cat\ndog");
   EXPECT_EQ(file.attribute("crema_checksum"), "") << "no text";
+  NetParameter read;
+  read_weights(folder_.path("a.h5"), read);
+  EXPECT_EQ(read.origin().program(), "crema 0.1.0");
+  EXPECT_EQ(read.origin().solver(), "solver.prototxt");
+  EXPECT_EQ(read.origin().net(), "a.prototxt");
+  EXPECT_EQ(read.origin().SerializeAsString(), weights.origin().SerializeAsString());
+  EXPECT_EQ(read_hdf5_origin(folder_.path("a.h5")).SerializeAsString(),
+            weights.origin().SerializeAsString());
   EXPECT_EQ(class_names_of_weights(std::vector{folder_.path("none.h5"), folder_.path("a.h5")}),
             (std::vector<std::string>{"cat", "dog"}));
 }

@@ -1,30 +1,11 @@
 # shellcheck shell=bash disable=SC2034  # its variables are for the tests
-# Sourced by embedding*_test.sh SOURCE_DIR SHARED_DIR: installs the build that CREMA_BUILD_DIR names, in $work/installed.
-set -euo pipefail
-source_dir=$1
-build_dir=${CREMA_BUILD_DIR:?names the build folder to install}
-if grep -q '^CREMA_SANITIZE:STRING=.' "$build_dir/CMakeCache.txt"; then
-  echo "skipped: needs a build without sanitizers, which a program would have to share"
-  exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-cmake --install "$build_dir" --prefix "$work/installed" >"$work/install.log"
-crema=$work/installed/bin/crema
-
-fail() {
-  echo "$*"
-  exit 1
-}
+# Sourced by embedding*_test.sh SOURCE_DIR SHARED_DIR: installed.sh, and what those tests share.
+# shellcheck source=tests/tools/installed.sh
+. "${BASH_SOURCE[0]%/*}/installed.sh"
 
 # Builds the program of a folder of models/, without a warning, in $work/NAME.
 build_program() {
-  local name=${1##*/}
-  {
-    cmake -S "$source_dir/models/$1" -B "$work/$name" -DCMAKE_PREFIX_PATH="$work/installed" \
-      -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" && cmake --build "$work/$name"
-  } >"$work/$name.log" 2>&1 || { cat "$work/$name.log"; exit 1; }
+  build_against "$source_dir/models/$1" "${1##*/}" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror"
 }
 
 # Trains LeNet on the digits that ship: $lenet names the weights, $work/digits has the databases.
@@ -39,7 +20,7 @@ net: "$work/train_val.prototxt"
 base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005
 max_iter: 300 snapshot_prefix: "$work/lenet" random_seed: 1
 SOLVER
-  "$crema" train --threads=1 --solver="$work/solver.prototxt" 2>"$work/train.log" || { cat "$work/train.log"; exit 1; }
+  shown_if_failed train.log "$crema" train --threads=1 --solver="$work/solver.prototxt"
   deploy=$source_dir/models/lenet/deploy.prototxt
   lenet=$work/lenet_iter_300.caffemodel
 }
@@ -86,13 +67,6 @@ to_full_disk() {
 
 # refused COMMAND... -- WORDS...: the command ends with status 1 and one line that has all words.
 refused() {
-  local command=() status=0 output
-  while [[ $1 != -- ]]; do command+=("$1"); shift; done
-  shift
-  output=$("${command[@]}" 2>&1 </dev/null) || status=$?
-  ((status == 1)) || fail "status $status instead of 1: ${command[*]}: $output"
+  fails_with "$@"
   (($(wc -l <<<"$output") == 1)) || fail "not one line: $output"
-  for words; do
-    [[ $output == *"$words"* ]] || fail "no '$words' in: $output"
-  done
 }

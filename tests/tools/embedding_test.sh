@@ -7,7 +7,7 @@
 build_program lenet/classify
 
 # The original pkg-config, unlike pkgconf, refuses a field that comes twice.
-pc=$(find "$work/installed" -name crema.pc)
+pc=$(find "$installed" -name crema.pc)
 twice=$(sed -n 's/^\([A-Z][A-Za-z.]*\):.*/\1/p' "$pc" | sort | uniq -d)
 [[ -z $twice ]] || fail "$pc has '$twice' twice"
 flags=$(PKG_CONFIG_PATH=${pc%/*} pkg-config --cflags --libs crema)

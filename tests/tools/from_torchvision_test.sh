@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/from_torchvision.py: a state_dict becomes weights with which crema gives PyTorch's scores, and files that are none are
-# errors. A stub stands for torchvision; its net is the counterpart of models/squeezenet_v1.1 in scripts/bench_torch.py.
+# errors. A stub stands for torchvision; its net is the counterpart of models/squeezenet_v1.1 in scripts/torch_nets.py.
 #   from_torchvision_test.sh SOURCE_DIR SHARED_DIR
 set -euo pipefail
 source_dir=$1
@@ -18,13 +18,13 @@ import sys
 import types
 
 sys.path.insert(0, "$source_dir/scripts")
-import bench_torch
+import torch_nets
 
 __version__ = "stub"
 
 
 def squeezenet1_1(weights=None):
-    return bench_torch.NETS["squeezenet_v1.1"][0]()
+    return torch_nets.NETS["squeezenet_v1.1"][0]()
 
 
 def normalize(images, mean, deviation):

@@ -303,12 +303,19 @@ TEST_P(LayerPages, EndWithTheirTest) {
   constexpr std::string_view kMark = "\n**Test.** `";
   const size_t at = page->text.rfind(kMark);
   ASSERT_NE(at, std::string_view::npos) << "the last line is no **Test.** `tests/layers/...`.";
-  const std::string_view rest = page->text.substr(at + kMark.size());
-  const std::string file(rest.substr(0, rest.find('`')));
-  EXPECT_EQ(rest.substr(file.size()), "`.\n");
-  const std::string test = text_of(source_path(file));
-  ASSERT_FALSE(test.empty()) << file << " is not there";
-  EXPECT_TRUE(any_holds({test}, mentions_of(GetParam()))) << file << " has no such layer";
+  std::string_view rest = page->text.substr(at + kMark.size());
+  std::string_view separator;
+  std::vector<std::string> tests;
+  do {
+    const std::string file(rest.substr(0, rest.find('`')));
+    tests.push_back(text_of(source_path(file)));
+    ASSERT_FALSE(tests.back().empty()) << file << " is not there";
+    rest.remove_prefix(file.size());
+    separator = rest.substr(0, 4);
+    rest.remove_prefix(separator.size());
+  } while (separator == "`, `");
+  EXPECT_EQ(std::string(separator) + std::string(rest), "`.\n");
+  EXPECT_TRUE(any_holds(tests, mentions_of(GetParam()))) << "they have no such layer";
 }
 
 TEST_P(LayerPages, HaveTestsOfValuesAndGradients) {

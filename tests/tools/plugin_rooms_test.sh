@@ -2,19 +2,11 @@
 # Rooms of layers/ are built as a plug-in against an installed copy of Crema, and train a net as the layers of
 # Crema do. All headers that any room includes are in that copy.
 #   plugin_rooms_test.sh SOURCE_DIR SHARED_DIR   (CREMA_BUILD_DIR names the build to install)
-set -euo pipefail
-source_dir=$1
-build_dir=${CREMA_BUILD_DIR:?names the build folder to install}
-if grep -q '^CREMA_SANITIZE:STRING=.' "$build_dir/CMakeCache.txt"; then
-  echo "skipped: needs a build without sanitizers, which a plug-in would have to share"
-  exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cmake --install "$build_dir" --prefix "$work/installed" >"$work/install.log"
+# shellcheck source=tests/tools/installed.sh
+. "${BASH_SOURCE[0]%/*}/installed.sh"
 
 # What only builds with CUDA or oneDNN compile is installed with CUDA, or not at all.
-include=$work/installed/include
+include=$installed/include
 find "$source_dir/layers" -name '*.?pp' ! -name '*_onednn.cpp' ! -name '*_cudnn.cpp' >"$work/sources"
 find "$include" -name '*.hpp' >>"$work/sources"
 missing=0
@@ -33,15 +25,11 @@ for room in inner_product:InnerProduct batch_norm:BatchNorm sigmoid:Sigmoid conc
   rm -f "$work/layers/$name"/*.proto
   sed -i -e "s/\"$type\"/\"Plugin$type\"/" -e "s/, \"BN\"//" "$work/layers/$name"/*.?pp
 done
-{
-  cmake -S "$source_dir/tests/tools/plugin_rooms" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" \
-    -DROOMS="$work/layers" && cmake --build "$work/build" --parallel 2
-} >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
+build_against "$source_dir/tests/tools/plugin_rooms" build -DROOMS="$work/layers"
 
 # The last loss of a training run.
 loss_of() {
-  "$work/installed/bin/crema" train --solver=solver.prototxt "$@" 2>"$work/train.log" ||
-    { cat "$work/train.log"; exit 1; }
+  "$crema" train --solver=solver.prototxt "$@" 2>"$work/train.log" || { cat "$work/train.log" >&2; exit 1; }
   sed -n 's/.*loss = \([^ ]*\).*/\1/p' "$work/train.log" | tail -n 1
 }
 cp "$source_dir"/tests/tools/plugin_rooms/*.prototxt "$work"

@@ -17,7 +17,7 @@ auto with_key(const Record& record, const Body& body) {
   try {
     return body();
   } catch (const Error& error) {
-    throw Error("record '", printable_key(record.key), "': ", error.message());
+    throw Error("record '", printable_key(record.key), "': ", error.message()).about(error.path());
   }
 }
 

@@ -49,7 +49,7 @@ RecordInfo inspect_record(const Record& record, DatumDecoder& decoder) {
     try {
       info.boxes = boxes_of(*annotated);
     } catch (const Error& error) {
-      throw Error("record '", info.key, "': ", error.message());
+      throw Error("record '", info.key, "': ", error.message()).about(error.path());
     }
   } else {
     datum.ParseFromArray(record.value.data(), static_cast<int>(record.value.size()));

@@ -53,7 +53,7 @@ auto with_key(std::string_view key, const Body& body) {
   try {
     return body();
   } catch (const Error& error) {
-    throw Error("record '", printable_key(key), "': ", error.message());
+    throw Error("record '", printable_key(key), "': ", error.message()).about(error.path());
   } catch (const std::bad_alloc&) {
     throw memory_error(key);
   }

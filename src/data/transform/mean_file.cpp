@@ -45,7 +45,7 @@ MeanImage read_mean_file(const std::string& path) {
     copy_values(blob, mean.values.data());
     return mean;
   } catch (const Error& error) {
-    throw Error("mean_file '", path, "': ", error.message());
+    throw Error("mean_file '", path, "': ", error.message()).about(error.path());
   }
 }
 

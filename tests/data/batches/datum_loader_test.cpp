@@ -93,6 +93,34 @@ TEST(DatumLoader, StepsThatNeedColourFailBeforeTraining) {
   EXPECT_TRUE(first_format(loading).changes);
 }
 
+/// Whose settings name a file that is missing.
+class NoTargets final : public TargetLoader {
+ public:
+  void open(const Record&, const DatumDecoder&, const Image&) override {}
+  bool replaces_labels() const override { return false; }
+  DrawnSteps draw(const Augmentation&, ImageSize, const SampleRandom&) override {
+    throw Error("cannot open 'nowhere/boxes'").about("nowhere/boxes");
+  }
+  void place(const std::vector<ImageStep>&, const Geometry&) override {}
+  void load(const Sample&, size_t) override {}
+};
+
+TEST(DatumLoader, AnErrorWithTheKeyIsAboutTheSamePath) {
+  const test::ScratchFolder folder;
+  test::write_database(folder / "db", test::counting_records(3, 1, 4, 4));
+  NoTargets targets;
+  const DatumLoading loading{
+      .source = open_database({.path = folder / "db"}),
+      .transform = std::make_shared<Transform>(TransformationParameter(), Phase::test)};
+  try {
+    first_format(loading, &targets);
+    ADD_FAILURE() << "no Error was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "record '00000000': cannot open 'nowhere/boxes'");
+    EXPECT_EQ(error.path(), "nowhere/boxes");
+  }
+}
+
 TEST(DatumDecoder, SidesThatTheBytesCannotHoldAreAnError) {
   if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
     GTEST_SKIP()

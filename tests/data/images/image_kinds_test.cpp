@@ -62,6 +62,10 @@ TEST(ImageKinds, ThoseNotSupportedAreNamed) {
   expect_error([&] { decoder.open("plain text", ColorMode::color); },
                {"cannot be decoded", "begins as none of JPEG, PNG, GIF"});
   expect_error([&] { decoder.open("<note/>", ColorMode::color); }, {"begins as none"});
+  // The mark of a PNG file alone tells it.
+  const std::string png = "\x89PNG\r\n\x1a\n";
+  EXPECT_NO_THROW(check_is_image(png));
+  expect_error([&] { decoder.open(png, ColorMode::color); }, {"the PNG file is cut off after 8"});
   EXPECT_EQ(image_extension("A.TIFF"), "tif");
   for (const char* name : {"a.gif", "b.JPEG", "c.tiff"}) EXPECT_TRUE(is_image_name(name)) << name;
   for (const char* name : {"a.avif", "b.svg", "c"}) EXPECT_FALSE(is_image_name(name)) << name;

@@ -1,0 +1,128 @@
+// The list of commands: their help, and the names that they go by.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/paths.hpp"
+#include "tools/cli.hpp"
+#include "tools/markdown.hpp"
+
+namespace crema::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CommandsCliTest : public CliTest {};
+
+/// The lines of tools/commands.txt: a command, and the published programs that it stands for.
+std::vector<std::vector<std::string>> listed_commands() {
+  std::ifstream list(source_path("tools/commands.txt"));
+  std::vector<std::vector<std::string>> all;
+  for (std::string line; std::getline(list, line);) {
+    std::istringstream words(line);
+    if (!line.starts_with('#'))
+      all.emplace_back(std::istream_iterator<std::string>(words),
+                       std::istream_iterator<std::string>());
+  }
+  return all;
+}
+
+TEST_F(CommandsCliTest, HelpListsCommandsAndFlags) {
+  const Output all = run("help");
+  EXPECT_EQ(all.status, 0);
+  size_t at = 0;
+  for (const auto& names : listed_commands()) {
+    const size_t found = all.text.find("\n  " + names[0] + ' ', at);
+    ASSERT_NE(found, std::string::npos) << names[0] << " is not there, or before the one above it";
+    at = found;
+  }
+  const Output train = run("help train");
+  EXPECT_EQ(train.status, 0);
+  for (const char* flag : {"--solver", "--snapshot", "--weights", "--sigint_effect", "--gpu"}) {
+    EXPECT_TRUE(train.says(flag)) << flag;
+  }
+  EXPECT_EQ(run("train --help").text, train.text);
+  EXPECT_EQ(run("").status, 1);
+}
+
+TEST_F(CommandsCliTest, UnknownWordsGetTheNearestName) {
+  expect_refusal("trian", {"'trian'", "did you mean 'train'?"});
+  expect_refusal("train --solvr=x", {"--solvr", "--solver"});
+  expect_refusal("summary --solver=x", {"summary has no flag --solver"});
+  expect_refusal("help tme", {"'tme'"});
+}
+
+// "there is no command 'help'; did you mean 'help'?"
+TEST_F(CommandsCliTest, HelpOfHelpIsTheList) {
+  const Output output = run("help help");
+  EXPECT_EQ(output.status, 0);
+  EXPECT_EQ(output.text, run("help").text);
+}
+
+// The status was 0.
+TEST_F(CommandsCliTest, HelpThatCannotBeWrittenIsAnError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
+  for (const char* command : {"help", "help train", "--version", "layers"}) {
+    for (const auto& [to, reason] :
+         {std::pair("/dev/full", "No space left on device"), {"&-", "Bad file descriptor"}}) {
+      const Output output = run(text(command, " >", to, ")"), "(" CREMA_TOOL);
+      EXPECT_EQ(output.status, 1) << command << " to " << to;
+      EXPECT_TRUE(output.says(text("standard output cannot be written: ", reason, "\n")))
+          << output.text;
+    }
+  }
+}
+
+TEST_F(CommandsCliTest, PublishedProgramNamesAreLinks) {
+  const fs::path link = fs::path(CREMA_TOOL).parent_path() / "convert_imageset";
+  ASSERT_TRUE(fs::exists(link)) << link;
+  const Output output = run("--nosuch /x /y /z", link.string());
+  EXPECT_EQ(output.status, 1);
+  EXPECT_TRUE(output.says("convert-imageset has no flag --nosuch")) << output.text;
+}
+
+TEST_F(CommandsCliTest, TheReadmeNamesAllCommands) {
+  std::ifstream file(source_path("README.md"));
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  std::string rows;
+  for (const tools::Table& table : tools::tables_of(readme)) {
+    for (const tools::TableRow& row : table) {
+      if (row[0] == "commands" || row[0] == "data tools") rows += " " + row.at(1) + ",";
+    }
+  }
+  for (const auto& names : listed_commands()) {
+    EXPECT_TRUE(rows.find(' ' + names[0] + ',') != std::string::npos ||
+                rows.find(' ' + names[0] + " (") != std::string::npos)
+        << names[0];
+  }
+}
+
+/// Links of the name, and the name as the first word, mean the command.
+void expect_published_name(const fs::path& folder, const std::string& name,
+                           const std::string& command) {
+  for (const char* ending : {"", ".bin"}) {
+    const fs::path link = folder / text(name, ending);
+    EXPECT_TRUE(fs::is_symlink(link)) << link;
+    const std::string refusal = text(command, " has no flag --nosuch");
+    EXPECT_TRUE(run("--nosuch", link.string()).says(refusal)) << link;
+    EXPECT_TRUE(run(text(name, ending, " --nosuch")).says(refusal)) << name << ending;
+  }
+}
+
+TEST_F(CommandsCliTest, PublishedNamesMayEndInBin) {
+  const fs::path folder = fs::path(CREMA_TOOL).parent_path();
+  for (const auto& names : listed_commands()) {
+    for (size_t i = 1; i < names.size(); ++i) expect_published_name(folder, names[i], names[0]);
+  }
+  // Of other names, such as caffe.bin, the words name the command.
+  fs::create_symlink(CREMA_TOOL, path("caffe.bin"));
+  EXPECT_TRUE(run("train --nosuch", path("caffe.bin")).says("train has no flag --nosuch"));
+}
+
+}  // namespace
+}  // namespace crema::test
