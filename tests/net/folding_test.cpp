@@ -178,7 +178,7 @@ TEST_F(Folding, OfSharedParametersIsShared) {
   const auto folded_by = [](Net& net) {
     net.forward();
     auto& conv = static_cast<ConvolutionLayer&>(net.layer("conv"));
-    ConvolutionEnds ends(conv, {});
+    ConvolutionEnds ends(conv);
     ends.begin_forward({}, {});
     EXPECT_NE(ends.weights().storage(), conv.params()[0]->storage());
     return ends.weights().storage();

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -40,7 +42,9 @@ constexpr const char* kNet = R"(
 constexpr const char* kSequence = R"(
   name: 'sequence'
   layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 5 dim: 2 dim: 6 } } }
-  layer { name: 'lstm' type: 'LSTM' bottom: 'x' top: 'lstm'
+  layer { name: 'cont' type: 'ContinuationIndicator' top: 'cont'
+          continuation_indicator_param { time_step: 5 batch_size: 2 } }
+  layer { name: 'lstm' type: 'LSTM' bottom: 'x' bottom: 'cont' top: 'lstm'
           recurrent_param { num_output: 7 weight_filler { type: 'xavier' } } }
   layer { name: 'ip' type: 'InnerProduct' bottom: 'lstm' top: 'ip'
           inner_product_param { num_output: 10 axis: 2 weight_filler { type: 'xavier' } } }
@@ -113,7 +117,7 @@ TEST_P(RunnerThreads, GiveTheAnswersOfTheNet) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, RunnerThreads, testing::Values(kNet, kSequence),
-                         [](const auto& info) { return info.index == 0 ? "Images" : "Sequences"; });
+                         [](const auto& net) { return net.index == 0 ? "Images" : "Sequences"; });
 
 TEST(Runner, SharesParametersAndHasActivationsOfItsOwn) {
   Context context({.threads = 1});
@@ -157,10 +161,10 @@ std::string input(const std::string& top, const std::string& shape) {
 }
 
 /// Expects an Error with these parts for runners of the net.
-void expect_no_runner(const std::string& layers, const std::vector<std::string>& parts,
+void expect_no_runner(const std::string& prototxt, std::initializer_list<std::string_view> parts,
                       NetOptions options = {.phase = Phase::test}) {
   Context context;
-  const Net net(net_param("name: 'n' " + layers), context, options);
+  const Net net(net_param(prototxt), context, options);
   expect_error([&] { net.runner(); }, parts);
 }
 
@@ -170,14 +174,15 @@ TEST(Runner, NetsThatChangeMoreThanActivationsHaveNone) {
   expect_no_runner(
       "layer { name: 'data' type: 'DummyData' top: 'x' dummy_data_param { shape { dim: 2 } } }",
       {"layer 'data' (DummyData)", "inputs"});
-  expect_no_runner(x + "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' "
+  expect_no_runner("name: 'noisy' " + x +
+                       "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' "
                        "param { noise { std: 0.1 } } inner_product_param { num_output: 2 } }",
-                   {"'n'", "noise", "param"});
+                   {"net 'noisy'", "noise", "param"});
   for (const std::string settings :
        {"phase: TRAIN", "batch_norm_param { use_global_stats: false }"}) {
-    expect_no_runner(x + "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' top: 'y' " + settings +
-                         " }",
-                     {"layer 'bn' (BatchNorm)", "statistics", "phase test"});
+    expect_no_runner(
+        x + "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' top: 'y' " + settings + " }",
+        {"layer 'bn' (BatchNorm)", "statistics", "phase test"});
   }
   expect_no_runner(x + "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' top: 'y' }",
                    {"layer 'bn' (BatchNorm)", "statistics", "phase test"},
@@ -212,8 +217,7 @@ TEST(Runner, NetsThatWriteFilesOrCountHaveNone) {
                        folder.path("o.h5") + "' } }",
                    {"layer 'o' (HDF5Output)", "file that it writes"});
   Context context;
-  const Net writes_nothing(net_param("name: 'n' " + detection("")), context,
-                           {.phase = Phase::test});
+  const Net writes_nothing(net_param(detection("")), context, {.phase = Phase::test});
   writes_nothing.runner();
 }
 
