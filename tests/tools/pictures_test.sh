@@ -29,6 +29,24 @@ done
 grep -q "no row of inference with 'lenet'" said || fail "$(<said)"
 [[ ! -e none.svg ]] || fail "writes half a picture"
 
+# The front page says from where to where the times go.
+python3 - "$source_dir" <<'PYTHON'
+import sys
+
+sys.path.insert(0, sys.argv[1] + "/scripts")
+import bench_picture
+
+times = bench_picture.times_of(open(sys.argv[1] + "/models/benchmarks.md").read(), bench_picture.NETS)
+front = " ".join(open(sys.argv[1] + "/README.md").read().split())
+for kind, engine, words in (("training", "PyTorch", "a training step takes {} of PyTorch's time"),
+                            ("inference", "PyTorch", "Inference takes {} of PyTorch's time"),
+                            ("inference", "onnxruntime", "and {} of onnxruntime's")):
+    rows = [times[kind][net] for net in bench_picture.NETS]
+    ratios = sorted(float(row["Crema"].replace(",", "")) / float(row[engine].replace(",", "")) for row in rows)
+    said = words.format(f"{ratios[0]:.2f} to {ratios[-1]:.2f}")
+    assert said in front, f"README.md does not say: {said}"
+PYTHON
+
 # Pages without what the picture says.
 python3 - "$source_dir" <<'PYTHON'
 import sys
@@ -59,7 +77,7 @@ whole a.svg
 
 "$picture" --rows 3 --before "echo hidden >$work/made" b.svg "printf '\\033[1;31mred\\033[0m plain'; printf '\\033[5'; sleep 0.1; printf 'Cx'" "test -e $work/made; seq 9"
 whole b.svg
-[[ $(text b.svg) == $'7\n8\n9' ]] || fail "does not scroll: $(text b.svg)"
+[[ $(text b.svg) == $'8\n9' ]] || fail "does not scroll: $(text b.svg)"
 "$picture" c.svg "printf '\\033[1;31mred\\033[0m plain'; printf '\\033[5'; sleep 0.1; printf 'Cx'"
 grep -q '<tspan class="bold c1">red</tspan> plain     x</text>' c.svg || fail "$(grep red c.svg)"
 
