@@ -1,7 +1,7 @@
 // Plug-ins: shared libraries that bring layer types, with their settings, to a program that runs.
 //
 // A plug-in is built against an installed Crema by the CMake function crema_add_plugin, which
-// writes its entry point. README.md, "A layer of your own", shows one.
+// writes its entry point. layers/README.md, "A layer as a plug-in", shows one.
 //
 // A program that loads plug-ins and links libcrema.a calls crema_plugin_host(TARGET) in its
 // CMakeLists.txt: there is one copy of the registry and of each message, the program's, and

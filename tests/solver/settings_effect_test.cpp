@@ -304,8 +304,8 @@ const std::vector<SettingsTrial>& solver_trials() {
 /// Whether the program that trains reads the field, or a line of a page or of a message's comments
 /// says that it has no effect.
 bool is_documented(const FieldDescriptor& field) {
-  for (const char* file :
-       {"README.md", "proto/net.proto", "proto/solver.proto", "tools/train.cpp"}) {
+  for (const char* file : {"tools/training.md", "tools/caffe.md", "proto/net.proto",
+                           "proto/solver.proto", "tools/train.cpp"}) {
     std::ifstream in(source_path(file));
     for (std::string line; std::getline(in, line);) {
       const auto has = [&](const std::string& words) {

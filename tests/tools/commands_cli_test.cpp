@@ -86,19 +86,27 @@ TEST_F(CommandsCliTest, PublishedProgramNamesAreLinks) {
   EXPECT_TRUE(output.says("convert-imageset has no flag --nosuch")) << output.text;
 }
 
-TEST_F(CommandsCliTest, TheReadmeNamesAllCommands) {
-  std::ifstream file(source_path("README.md"));
-  const std::string readme{std::istreambuf_iterator<char>(file), {}};
-  std::string rows;
-  for (const tools::Table& table : tools::tables_of(readme)) {
-    for (const tools::TableRow& row : table) {
-      if (row[0] == "commands" || row[0] == "data tools") rows += " " + row.at(1) + ",";
-    }
+TEST_F(CommandsCliTest, TheProgramsPageNamesAllCommands) {
+  std::ifstream file(source_path("tools/README.md"));
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  std::vector<tools::TableRow> rows;
+  for (const tools::Table& table : tools::tables_of(page)) {
+    if (table[0][0] == "command") rows.assign(table.begin() + 1, table.end());
   }
-  for (const auto& names : listed_commands()) {
-    EXPECT_TRUE(rows.find(' ' + names[0] + ',') != std::string::npos ||
-                rows.find(' ' + names[0] + " (") != std::string::npos)
-        << names[0];
+  const Output help = run("help");
+  const std::vector<std::vector<std::string>> commands = listed_commands();
+  ASSERT_EQ(rows.size(), commands.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::string published;
+    for (size_t k = 1; k < commands[i].size(); ++k)
+      published += (k > 1 ? " `" : "`") + commands[i][k] + '`';
+    ASSERT_EQ(rows[i].size(), 3U);
+    EXPECT_EQ(rows[i][0], '`' + commands[i][0] + '`');
+    EXPECT_EQ(rows[i][1], published);
+    const size_t line = help.text.find("\n  " + commands[i][0] + ' ');
+    ASSERT_NE(line, std::string::npos) << commands[i][0];
+    const std::string said = help.text.substr(line, help.text.find('\n', line + 1) - line);
+    EXPECT_TRUE(said.ends_with("  " + rows[i][2])) << said << "\nthe page: " << rows[i][2];
   }
 }
 

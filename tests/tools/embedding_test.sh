@@ -61,3 +61,12 @@ refused "$work/classify/classify" "$deploy" -- "usage: classify deploy.prototxt"
 refused "$work/classify/classify" "$deploy" /nowhere.caffemodel "$work/pgm/000.pgm" -- "/nowhere.caffemodel"
 refused "$work/classify/classify" "$deploy" "$lenet" /nowhere.pgm -- "cannot open '/nowhere.pgm'"
 refused "$work/classify/classify" "$deploy" "$lenet" "$deploy" -- "is no binary PGM image of 28x28"
+
+# The program of the front page, on digits without ink.
+sed -n '/^```cpp$/,/^```$/{/^```/d;p}' "$source_dir/README.md" >"$work/front.cpp"
+# shellcheck disable=SC2086  # words are meant
+"${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror "$work/front.cpp" -o "$work/front" $flags
+cp "$deploy" "$work/net.prototxt"
+cp "$lenet" "$work/net.caffemodel"
+scores=$(cd "$work" && awk 'BEGIN { while (n++ < 64 * 28 * 28) print 0 }' | ./front)
+awk '{ sum += $1 } END { exit !(NR == 640 && sum > 63.9 && sum < 64.1) }' <<<"$scores" || fail "of 64 digits: $scores"

@@ -13,7 +13,6 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <utility>
 
 #include "core/published_types.hpp"
 #include "crema/registry.hpp"
@@ -355,20 +354,14 @@ TEST_P(LayerPages, HaveTestsOfValuesAndGradients) {
   EXPECT_TRUE(any_holds(tests, names, {"check_gradients("})) << "no test checks its gradient";
 }
 
-TEST_P(LayerPages, AreInTheListOfTheReadme) {
-  static const std::string readme = text_of(source_path("README.md"));
-  const size_t begin = readme.find("\n## What there is\n"), end = readme.find("\n## Layout\n");
-  ASSERT_LT(begin, end);
-  std::set<std::string> words;
-  std::string word;
-  for (const char c : readme.substr(begin, end - begin)) {
-    if (std::isalnum(static_cast<unsigned char>(c))) {
-      word += c;
-    } else {
-      words.insert(std::exchange(word, {}));
-    }
-  }
-  EXPECT_EQ(words.count(GetParam()), 1U);
+TEST_P(LayerPages, AreInTheTableOfTheLayers) {
+  static const std::string table = text_of(source_path("layers/README.md"));
+  const size_t link = table.find('[' + GetParam() + "](");
+  ASSERT_NE(link, std::string::npos);
+  const size_t folder = link + GetParam().size() + 3;
+  const std::string name = table.substr(folder, table.find(')', folder) - folder);
+  const std::string page = text_of(source_path("layers/" + name + "/README.md"));
+  EXPECT_TRUE(page.starts_with("# " + GetParam() + '\n')) << name;
 }
 
 TEST(LayersCommand, ListsTheTypes) {
