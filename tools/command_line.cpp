@@ -15,9 +15,6 @@
 namespace crema::tools {
 namespace {
 
-const std::vector<std::string> kCommonFlags = {
-    "help", "version", "log_dir", "minloglevel", "v", "logtostderr", "alsologtostderr", "flagfile"};
-
 /// The type of a flag in the words of gflags; "" if there is no such flag.
 std::string type_of(const std::string& name) {
   gflags::CommandLineFlagInfo info;
@@ -132,6 +129,13 @@ void set_flags(const Command& command, const CommandLine& line,
 
 }  // namespace
 
+const std::vector<std::string>& common_flags() {
+  static const std::vector<std::string> flags = {
+      "help", "version",     "log_dir",         "minloglevel",
+      "v",    "logtostderr", "alsologtostderr", "flagfile"};
+  return flags;
+}
+
 bool CommandLine::has_flag(const std::string& name) const {
   return std::any_of(flags.begin(), flags.end(), [&](const Flag& f) { return f.name == name; });
 }
@@ -180,7 +184,7 @@ void refuse_arguments(std::string_view command, const std::vector<std::string>& 
 
 void set_flags(const Command& command, const CommandLine& line) {
   std::vector<std::string> known = command.flags;
-  known.insert(known.end(), kCommonFlags.begin(), kCommonFlags.end());
+  known.insert(known.end(), common_flags().begin(), common_flags().end());
   set_flags(command, line, known);
 }
 

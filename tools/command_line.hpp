@@ -26,6 +26,9 @@ struct CommandLine {
 /// arguments.
 CommandLine read_command_line(const std::vector<std::string>& words);
 
+/// The flags that each command takes beside its own.
+const std::vector<std::string>& common_flags();
+
 /// Gives gflags what the line says. Error for a flag that the command does not take, and for a
 /// value that the flag cannot have, as an empty text is for most; by a published name that is none
 /// of ours, such as convert_imageset, an empty text counts as not given.

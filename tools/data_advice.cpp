@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "model/model_folders.hpp"
+
 namespace crema::tools {
 namespace {
 
@@ -80,6 +82,16 @@ std::string scripts_for(const DataFile& file) {
   return commands;
 }
 
+/// The folder data beside one of models that has the data set, or "".
+fs::path data_beside_models(const fs::path& set) {
+  for (const std::string& models : model_path()) {
+    const fs::path folder = (fs::path(models) / "..").lexically_normal();
+    std::error_code none;
+    if (fs::exists(folder / set, none)) return folder / "data";
+  }
+  return {};
+}
+
 /// Whether the file belongs to a model, not to a data set, wherever it lies.
 bool is_model_file(const fs::path& file) {
   const fs::path extension = file.extension();
@@ -100,9 +112,12 @@ std::string advice_on_missing_data(const Error& error) {
     return text("; ", command, " makes it", all);
   if (const std::string scripts = scripts_for(*file); !scripts.empty())
     return text("; ", scripts, " brings the data set", all);
-  if (model.empty()) return {};
   std::error_code none;
-  if (fs::exists(file->set, none)) return text("; ", page, " has the commands that make it");
+  const bool has_set = fs::exists(file->set, none);
+  if (const fs::path data = data_beside_models(file->set); !has_set && !data.empty())
+    return text("; cp -r ", data.string(), " . brings ", file->set.string(), all);
+  if (model.empty()) return {};
+  if (has_set) return text("; ", page, " has the commands that make it");
   return text("; run crema in the root of Crema's repository, whose ", file->set.string(),
               " brings the data set", all);
 }

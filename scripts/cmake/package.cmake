@@ -1,4 +1,5 @@
-# cmake --install: headers, library, tool, models, and what find_package(Crema) and pkg-config read.
+# cmake --install: headers, library, tool, models, the scripts of data sets and the digits that ship, pages for man, the
+# completion of shells, and what find_package(Crema) and pkg-config read.
 
 include(CMakePackageConfigHelpers)
 set(crema_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Crema")
@@ -13,7 +14,39 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/models")
     FILES_MATCHING PATTERN "*.prototxt" PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg" PATTERN "CMakeLists.txt"
       PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.proto" PATTERN "*.py")
 endif()
+# Copied into a working folder, data/ is what the nets of models/ read.
+install(DIRECTORY data DESTINATION "${CMAKE_INSTALL_DATADIR}/crema" USE_SOURCE_PERMISSIONS
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.sh" PATTERN "*.py" PATTERN "*.txt" PATTERN "*.prototxt" PATTERN "*-ubyte.gz"
+    PATTERN "full" EXCLUDE PATTERN "__pycache__" EXCLUDE PATTERN "*_lmdb" EXCLUDE)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# The program writes its own pages and completion, so they say what it does.
+if(TARGET crema_tool)
+  set(CREMA_ZSH_FOLDER "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" CACHE STRING "Where zsh looks for completion")
+  string(CONFIGURE [[
+    function(write_output file)
+      set(file "${CMAKE_INSTALL_PREFIX}/${file}")
+      message(STATUS "Installing: $ENV{DESTDIR}${file}")
+      cmake_path(GET file PARENT_PATH folder)
+      file(MAKE_DIRECTORY "$ENV{DESTDIR}${folder}")
+      execute_process(COMMAND "$<TARGET_FILE:crema_tool>" ${ARGN}
+        OUTPUT_FILE "$ENV{DESTDIR}${file}" COMMAND_ERROR_IS_FATAL ANY)
+      list(APPEND CMAKE_INSTALL_MANIFEST_FILES "${file}")
+      set(CMAKE_INSTALL_MANIFEST_FILES "${CMAKE_INSTALL_MANIFEST_FILES}" PARENT_SCOPE)
+    endfunction()
+    write_output("@CMAKE_INSTALL_DATADIR@/bash-completion/completions/crema" completion bash)
+    write_output("@CREMA_ZSH_FOLDER@/_crema" completion zsh)
+    write_output("@CMAKE_INSTALL_DATADIR@/fish/vendor_completions.d/crema.fish" completion fish)
+    set(pages "${CMAKE_INSTALL_PREFIX}/@CMAKE_INSTALL_MANDIR@/man1")
+    message(STATUS "Installing: pages in $ENV{DESTDIR}${pages}")
+    execute_process(COMMAND "$<TARGET_FILE:crema_tool>" manual --output "$ENV{DESTDIR}${pages}"
+      OUTPUT_VARIABLE names OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    string(REPLACE "\n" ";" names "${names}")
+    list(TRANSFORM names PREPEND "${pages}/")
+    list(APPEND CMAKE_INSTALL_MANIFEST_FILES ${names})
+  ]] code @ONLY)
+  install(CODE "${code}")
+endif()
 
 # --- Headers for authors of layers: see authors.cmake --------------------------------------------------------------
 
@@ -106,16 +139,14 @@ string(APPEND dependencies " ${openmp_flags} -pthread -ldl -lrt")
 if(CREMA_SANITIZE)
   string(APPEND dependencies " -fsanitize=${CREMA_SANITIZE}")
 endif()
-# Private ones are only for `pkg-config --static`, which nobody would think of who has but libcrema.a.
+# A shared library brings its own.
 get_target_property(crema_type crema TYPE)
 if(crema_type STREQUAL "SHARED_LIBRARY")
-  set(CREMA_PC_PRIVATE ".private")
+  set(CREMA_PC_REQUIRES "")
   set(CREMA_PC_LIBS "")
-  set(CREMA_PC_LIBS_PRIVATE "${dependencies}")
 else()
-  set(CREMA_PC_PRIVATE "")
+  set(CREMA_PC_REQUIRES "Requires: protobuf zlib\n")
   set(CREMA_PC_LIBS "${dependencies}")
-  set(CREMA_PC_LIBS_PRIVATE "")
 endif()
 file(RELATIVE_PATH CREMA_PC_PREFIX
   "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")

@@ -432,9 +432,14 @@ TEST_F(ModelsCliTest, MissingDataAreAnErrorWithTheCommandThatBringsThem) {
   const Output endless =
       run_elsewhere("summary --model=data/" + std::string(100000, 'a') + "/b", "");
   EXPECT_EQ(endless.status, 1) << endless.text.substr(0, 100);
-  // Beside installed models there are no data.
+  // No folder data lies beside the models.
   reads("data/other/full/db");
   says("run crema in the root of Crema's repository, whose data/other brings the data set" + page);
+  fs::create_directories(path("installed/data/other"));
+  const Output installed =
+      run_elsewhere("test --iterations=1 --model=models/a/net.prototxt", path("installed/models"));
+  EXPECT_TRUE(installed.says("; cp -r " + path("installed/data") + " . brings data/other" + page))
+      << installed.text;
   // What is there, and is wrong in another way, gets no such advice.
   fs::create_directories(path("data/set/full/db"));
   reads("data/set/full/db");

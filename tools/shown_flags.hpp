@@ -1,0 +1,30 @@
+// Flags as manual pages and the completion of shells show them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/command.hpp"
+
+namespace crema::tools {
+
+enum class FlagValue : uint8_t { none, words, file, number, text };
+
+struct ShownFlag {
+  std::string name;
+  std::string description;
+  std::string default_value;       // "" where the description says what happens without the flag
+  FlagValue takes;                 // none: a switch
+  std::vector<std::string> words;  // of FlagValue::words
+
+  bool is_on_by_default() const { return takes == FlagValue::none && default_value == "true"; }
+  /// The first sentence of the description, without its full stop.
+  std::string summary() const;
+};
+
+/// The command's own flags, in the order of `crema help`.
+std::vector<ShownFlag> own_flags(const Command& command);
+/// The flags that each command takes, but --help and --version, which end the program.
+std::vector<ShownFlag> shared_flags();
+
+}  // namespace crema::tools
