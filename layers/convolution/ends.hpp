@@ -1,6 +1,6 @@
 // What a convolution computes around its products: scales and shifts folded into its parameters,
-// the sum with another bottom, bias and ReLU, forward and backward. Each kernel of an engine has its own,
-// the reference that of its layer.
+// the sum with another bottom, bias and ReLU, forward and backward. Each kernel of an engine has
+// its own, the reference that of its layer.
 #pragma once
 
 #include <memory>

@@ -26,9 +26,7 @@ class LRNLayer : public TwoSidedLayer {
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
-  void prepare_reference(Blobs bottom, Blobs) override {
-    kept_bytes_ = scratch_of(bottom);
-  }
+  void prepare_reference(Blobs bottom, Blobs) override { kept_bytes_ = scratch_of(bottom); }
   void prepare_device(Blobs bottom, Blobs) override {
     scratch_bytes_ = scratch_of(bottom);
     kept_bytes_ = 0;
@@ -47,9 +45,9 @@ class LRNLayer : public TwoSidedLayer {
   size_t scratch_of(Blobs bottom) const { return trains() ? bottom[0]->diff.bytes() : 0; }
 
   LRNSettings settings_;
-  size_t scratch_bytes_ = 0;         // on a device
-  size_t kept_bytes_ = 0;            // of ratio_
-  Tensor ratio_{Shape{0}};  // scratch memory of the reference
+  size_t scratch_bytes_ = 0;  // on a device
+  size_t kept_bytes_ = 0;     // of ratio_
+  Tensor ratio_{Shape{0}};    // scratch memory of the reference
 };
 
 }  // namespace crema

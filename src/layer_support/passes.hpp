@@ -8,8 +8,8 @@
 // that runs on the host only.
 //
 // The operator() of a functor is declared CREMA_FUNCTOR (core/functor.hpp), and its pointers are
-// those of the device. Each function says what its functors are called with. `grain` is the smallest
-// number of indices for which a further thread is worthwhile.
+// those of the device. Each function says what its functors are called with. `grain` is the
+// smallest number of indices for which a further thread is worthwhile.
 #pragma once
 
 #include <algorithm>

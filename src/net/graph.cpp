@@ -164,8 +164,7 @@ void connect(Plan& plan, Graph& graph, NodeId id, const Place& place) {
     if (!seen.insert(name).second) throw Error("names top '", name, "' twice");
     if (!in_place && graph.versions.count(name)) {
       const Value& earlier = graph[graph.versions[name].back()];
-      throw Error("makes top '", name, "', which layer '",
-                  graph[earlier.producer].layer->name(),
+      throw Error("makes top '", name, "', which layer '", graph[earlier.producer].layer->name(),
                   "' makes already; rename one of them, or read it as a bottom to run in place");
     }
     node.tops.push_back(add_value(plan, graph, name, id));

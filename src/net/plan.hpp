@@ -130,7 +130,8 @@ void note_ignored_fields(Plan& plan, const NetParameter& net);
 /// without such.
 std::string settings_with_bias_term(const std::string& type);
 /// graph.cpp: makes and connects the layers and values, and calls setup and reshape of each layer.
-void build_graph(Plan& plan, Graph& graph, NetParameter& net, const std::vector<Position>& positions);
+void build_graph(Plan& plan, Graph& graph, NetParameter& net,
+                 const std::vector<Position>& positions);
 /// detections.cpp: compares what detection layers read with the layers that made it. Error if their
 /// numbers of classes differ.
 void check_detections(const Plan& plan);
