@@ -19,7 +19,7 @@ std::string kernel_of(const Settings& settings, const std::vector<uint32_t>& siz
 
 std::string step_of(const char* name, const std::vector<uint32_t>& values, uint32_t h, uint32_t w,
                     uint32_t usual) {
-  if (h == usual && w == usual) return "";
+  if (h != 0 && h == usual && w == usual) return "";
   if (h != 0 || w != 0) return text(", ", name, " ", h, "x", w);
   if (values.empty() || (values.size() == 1 && values[0] == usual)) return "";
   return text(", ", name, " ", joined(values, "x"));

@@ -186,7 +186,7 @@ layer { name: "relu" type: "ReLU" bottom: "d\xff\t" top: "d\xff\t" })");
   EXPECT_EQ(dot.status, 0);
   EXPECT_TRUE(dot.says(R"(label="caf\\xe9 <b>&amp;amp;\"\\N\\n\\x1b)"
                        "\xEF\xBF\xBD"
-                       R"(\nInput")"))
+                       R"(\nInput + ReLU")"))
       << dot.text;
   EXPECT_EQ(as_utf8(dot.text), dot.text);
   const Output svg = run("draw " + drawn + " " + path("net.svg"));
