@@ -16,6 +16,7 @@
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/image_net.hpp"
+#include "tools/saved_pictures.hpp"
 
 DECLARE_string(scores);
 DECLARE_string(resize);
@@ -140,17 +141,37 @@ std::string scores_of(Net& net) {
   return net.outputs()[0];
 }
 
-void print(const std::string& image, const std::vector<double>& scores,
-           const std::vector<std::string>& names) {
+/// The --top classes, the best first.
+std::vector<int> best_classes(const std::vector<double>& scores) {
   std::vector<int> best(scores.size());
   std::iota(best.begin(), best.end(), 0);
   std::ranges::stable_sort(best, [&](int a, int b) {
     return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
   });
   best.resize(std::min(best.size(), static_cast<size_t>(FLAGS_top)));
-  const auto name = [&](int c) {
-    return names.empty() ? std::to_string(c) : names[static_cast<size_t>(c)];
-  };
+  return best;
+}
+
+std::string name_of(int c, const std::vector<std::string>& names) {
+  return names.empty() ? std::to_string(c) : names[static_cast<size_t>(c)];
+}
+
+/// The lines above a saved picture: "0.92 cat".
+std::vector<std::string> lines_for(const std::vector<double>& scores,
+                                   const std::vector<std::string>& names) {
+  std::vector<std::string> lines;
+  for (const int c : best_classes(scores)) {
+    char score[32];
+    std::snprintf(score, sizeof score, "%.2f ", scores[static_cast<size_t>(c)]);
+    lines.push_back(score + printable(name_of(c, names)));
+  }
+  return lines;
+}
+
+void print(const std::string& image, const std::vector<double>& scores,
+           const std::vector<std::string>& names) {
+  const std::vector<int> best = best_classes(scores);
+  const auto name = [&](int c) { return name_of(c, names); };
   if (!FLAGS_json) {
     std::printf("---------- Prediction for %s ----------\n", printable(image).c_str());
     for (const int c : best) {
@@ -174,6 +195,7 @@ int classify(const std::vector<std::string>& arguments) {
   for (const auto& [flag, value] : {std::pair{"top", FLAGS_top}, std::pair{"batch", FLAGS_batch}}) {
     if (value < 1) throw Error("--", flag, " ", value, " must be at least 1");
   }
+  SavedPictures pictures;
   Context context(context_options());
   NetOptions options = net_options(Phase::test);
   options.weights = split_list(sources.weights);
@@ -211,6 +233,7 @@ int classify(const std::vector<std::string>& arguments) {
             "' has scores that are NaN; the weights may be damaged, or diverged in training "
             "(crema inspect counts such values)");
       print(images[i].path, mean, names);
+      if (pictures.wanted()) pictures.save(images[i].path, {}, lines_for(mean, names));
     }
   });
 }
@@ -236,12 +259,16 @@ extern const Command kClassify = {
     "no UTF-8 are U+FFFD. Without --labels, classes have the names that the weights say, if they\n"
     "say some.\n"
     "\n"
+    "--save_images writes a copy of each image to a folder, with the names and scores above it;\n"
+    "that needs a build with OpenCV.\n"
+    "\n"
     "Of several images, one that cannot be read is named and left out, and the exit status is 1\n"
     "at the end; --noskip_bad stops there.",
-    {"model", "weights",      "strict",   "allow_missing", "list",   "labels",  "top",
-     "mean",  "channel_mean", "scale",    "channel_swap",  "resize", "interp",  "crop",
-     "batch", "scores",       "skip_bad", "json",          "gpu",    "threads", "engine",
-     "tune",  "tuning_file",  "plugin",   "fuse",          "level",  "stage"},
+    {"save_images",  "overwrite", "model",  "weights", "strict",       "allow_missing",
+     "list",         "labels",    "top",    "mean",    "channel_mean", "scale",
+     "channel_swap", "resize",    "interp", "crop",    "batch",        "scores",
+     "skip_bad",     "json",      "gpu",    "threads", "engine",       "tune",
+     "tuning_file",  "plugin",    "fuse",   "level",   "stage"},
     classify,
     1,
     NetUse::runs};

@@ -28,6 +28,7 @@ struct Command {
 struct ListedCommand {
   const Command* command;
   std::vector<std::string_view> published;  // the programs that it takes the place of
+  std::string_view heading;                 // of its group in `crema help`
 };
 /// All commands in the order of `crema help`. The build makes the list of tools/commands.txt.
 const std::vector<ListedCommand>& commands();

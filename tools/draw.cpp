@@ -21,7 +21,9 @@
 #include "tools/flags.hpp"
 
 DECLARE_string(phase);
-DEFINE_string(rankdir, "LR", "Direction of the drawing: LR, TB, BT or RL.");
+DEFINE_string(rankdir, "TB",
+              "Direction of the drawing: TB, LR, BT or RL. Pictures of all but TB need Graphviz.");
+DEFINE_bool(expand, false, "Draw each of several equal blocks in a row.");
 
 extern char** environ;
 
@@ -102,11 +104,13 @@ int draw(const std::vector<std::string>& arguments) {
   NetParameter net;
   SourceMap source;
   read_text_proto(arguments[0], net, &source);
-  DrawOptions options{.rankdir = FLAGS_rankdir};
+  DrawOptions options{.rankdir = FLAGS_rankdir, .expand = FLAGS_expand};
   if (FLAGS_phase == "ALL") FLAGS_phase = "";
   if (!FLAGS_phase.empty()) options.state = net_options(Phase::test);
   ContextOptions quiet = context_options();
   quiet.logger = {};
+  // Which engines are the fastest is nothing that a drawing shows.
+  if (gflags::GetCommandLineFlagInfoOrDie("tune").is_default) quiet.tune = false;
   Context context(quiet);
   const std::unique_ptr<Net> plan = plan_of(net, source, context);
   options.net = plan.get();
@@ -122,6 +126,8 @@ int draw(const std::vector<std::string>& arguments) {
   check_output_file(arguments[1], "the drawing");
   if (extension == ".dot" || extension == ".gv") {
     write_text_atomically(arguments[1], dot);
+  } else if (extension == ".svg" && options.rankdir == "TB") {
+    write_text_atomically(arguments[1], draw_net_as_svg(net, options));
   } else {
     run_graphviz(dot, arguments[1], extension.substr(1));
   }
@@ -134,14 +140,23 @@ extern const Command kDraw = {
     "draw",
     "draws a net",
     "  crema draw train_val.prototxt net.svg\n"
-    "  crema draw --phase TEST --rankdir TB deploy.prototxt net.dot\n"
+    "  crema draw --phase TEST --rankdir LR deploy.prototxt net.dot\n"
     "\n"
-    "Boxes are layers with their type and settings, octagons are blobs with their shapes. A\n"
-    "dashed edge is a blob that the next layer changes in place; a dashed box is a layer that\n"
-    "another one computes, too. Without --phase, layers of all phases are drawn; shapes and\n"
-    "fusion are those of phase TEST. Pictures (.svg, .png, .pdf) need the program dot of\n"
-    "Graphviz. Without an output, DOT is printed.",
-    {"rankdir", "phase", "level", "stage", "plugin", "fuse", "tune", "tuning_file", "threads"},
+    "Boxes are layers with their type and settings, and the layers behind them that work in "
+    "place.\n"
+    "Shapes stand at the edges, with the name of the blob where it is not that of its layer. "
+    "Equal\n"
+    "blocks in a row are drawn once, in a frame that says how many they are; --expand draws each.\n"
+    "A dashed box is a layer that another one computes, too. Without --phase, layers of all "
+    "phases\n"
+    "are drawn; shapes and fusion are those of phase TEST.\n"
+    "\n"
+    "A picture .svg needs no other program; it follows the light or dark scheme of its reader, "
+    "and\n"
+    "fills one A4 page when it is printed. Others (.png, .pdf) need the program dot of Graphviz.\n"
+    "Without an output, the language of Graphviz (.dot) is printed.",
+    {"expand", "rankdir", "phase", "level", "stage", "plugin", "fuse", "tune", "tuning_file",
+     "threads"},
     draw,
     1,
     NetUse::builds};

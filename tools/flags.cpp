@@ -22,7 +22,7 @@
 
 DEFINE_string(model, "", "The net's prototxt.");
 DEFINE_int32(iterations, 50,
-             "Batches to run. test without it: each record of the data once, where they can be "
+             "Batches to run. Of test: Without it, each record of the data once, where they can be "
              "counted.");
 DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
 DEFINE_bool(allow_missing, false,
@@ -31,11 +31,14 @@ DEFINE_bool(strict, false, "With --weights: error unless file and net have the s
 DEFINE_string(plugin, "",
               "Plug-ins to load, with layer types for the nets (libmine.so; several "
               "separated by commas, or the flag again).");
-DEFINE_bool(overwrite, false, "Replace what exists: the database, or the files.");
-DEFINE_bool(json, false, "JSON on standard output; `time` ends with a line of it.");
+DEFINE_bool(
+    overwrite, false,
+    "Of classify, detect: Replace images in the folder of --save_images. Of others: Replace what "
+    "exists: the database, or the files.");
+DEFINE_bool(json, false, "JSON on standard output. Of time: The last line is JSON.");
 DEFINE_string(
     labels, "",
-    "Of classify: a text file with the name of each class, a line each. Of test: the blob "
+    "Of classify: A text file with the name of each class, a line each. Of test: The blob "
     "of labels that belongs to --scores.");
 DEFINE_string(gpu, "",
               "The device to run on: its index, or 'all' for the only one. Default: the CPU.");
@@ -48,8 +51,9 @@ DEFINE_string(tuning_file, "",
               "The file of measured times. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");
 DEFINE_int64(
     seed, -1,
-    "Seed of all random numbers. Default: the solver's random_seed, or 1701; a continued run "
-    "keeps its seed. Of convert-imageset: seed of --shuffle. Default: 1701.");
+    "Of train: Seed of all random numbers. Default: the solver's random_seed, or 1701; a continued "
+    "run keeps its seed. Of convert-imageset, convert-annotations: Seed of --shuffle. Default: "
+    "1701. Of others: Seed of all random numbers. Default: 1701.");
 DEFINE_bool(
     fuse, true,
     "Fuse layers. Where nothing trains, BatchNorm and Scale are folded into convolutions, which "
@@ -61,17 +65,18 @@ DEFINE_string(simd, "",
 DEFINE_string(memory_budget, "",
               "The most memory to plan for a net, such as 2GB, 500MB or 1.5GiB: tops are dropped "
               "after forward and computed again in backward until it fits, with the same results. "
-              "Of train: for the training net and the arrays of the update rule.");
+              "Of train: It is for the training net and the arrays of the update rule.");
 DEFINE_string(
     phase, "",
-    "TRAIN or TEST: which layers of the net to use. Default: TEST for `crema test`, else TRAIN.");
+    "TRAIN or TEST: which layers of the net to use. Of test: Default: TEST. Of draw: Default: "
+    "those of both. Of others: Default: TRAIN.");
 DEFINE_int32(level, 0,
-             "Level of the net, for its include and exclude rules. `crema train`: of the training "
-             "net.");
+             "Level of the net, for its include and exclude rules. Of train: It is that of the "
+             "training net.");
 DEFINE_string(
     stage, "",
-    "Stages of the net, separated by commas, for its rules. `crema train`: of the training "
-    "net; test nets have those of test_state.");
+    "Stages of the net, separated by commas, for its rules. Of train: They are those of the "
+    "training net; test nets have those of test_state.");
 
 namespace crema::tools {
 namespace {

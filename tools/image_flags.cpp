@@ -16,7 +16,7 @@ DEFINE_bool(keep_depth, false,
             "Make records of floats, 0 to 65535, of images with more than 8 bits a channel.");
 DEFINE_bool(check, false, "Decode all images and report bad ones, but write nothing.");
 DEFINE_bool(skip_bad, false,
-            "Leave out and count images that cannot be read. Default of classify and detect: if "
+            "Leave out and count images that cannot be read. Of classify and detect: Default: if "
             "there are several images.");
 
 namespace crema::tools {

@@ -1,9 +1,11 @@
 // crema layers: lists the layer types, or prints the page of one.
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
+#include <map>
+#include <sstream>
 
 #include "crema/registry.hpp"
+#include "tools/columns.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/pages.hpp"
@@ -13,14 +15,29 @@ DEFINE_string(like, "", "print the layer types whose names hold this word, or th
 namespace crema::tools {
 namespace {
 
+/// A line for each type, with its other names behind it.
 void list(const std::vector<std::string>& types) {
-  size_t width = 0;
-  for (const std::string& type : types) width = std::max(width, type.size());
-  for (const std::string& type : types) {
-    const Page* page = find_page(type);
-    std::printf("%-*s  %s\n", static_cast<int>(width), type.c_str(),
-                page ? page->summary.c_str() : "(of a plug-in)");
+  Table rows;
+  std::map<std::string, size_t> row_of_type;
+  // Second names come last. Of two that are second names of each other, the first by the alphabet
+  // has the line.
+  for (const bool second : {false, true}) {
+    for (const std::string& type : types) {
+      const Page* page = find_page(type);
+      const std::string first = page != nullptr ? page->same_as : "";
+      if (first.empty() == second) continue;
+      if (const auto row = row_of_type.find(first); row != row_of_type.end()) {
+        rows[row->second][0] += ", " + type;
+        continue;
+      }
+      row_of_type[type] = rows.size();
+      rows.push_back({type, page != nullptr ? page->summary : "(of a plug-in)"});
+    }
   }
+  std::ranges::sort(rows, {}, [](const TableRow& row) { return row[0]; });
+  std::ostringstream out;
+  print_table(rows, out, terminal_width(), 0);
+  print_whole(out.str());
 }
 
 std::string lower(std::string text) {
@@ -66,7 +83,7 @@ int layers(const std::vector<std::string>& arguments) {
     const Page* page = find_page(type);
     if (page == nullptr)
       throw Error("layer type '", type, "' is of a plug-in, which brings no page");
-    std::printf("%s%s", i > 0 ? "\n" : "", page->for_terminal().c_str());
+    print_whole((i > 0 ? "\n" : "") + page->for_terminal(terminal_width()));
   }
   return 0;
 }

@@ -20,6 +20,7 @@
 #include "tools/command_line.hpp"
 #include "tools/data_advice.hpp"
 #include "tools/flags.hpp"
+#include "tools/help.hpp"
 #include "tools/interruption.hpp"
 #include "tools/output_file.hpp"
 #include "tools/spinning.hpp"
@@ -60,30 +61,6 @@ const Command& need_command(const std::string& name) {
   const std::string hint = nearest_name(with_dashes(name), names);
   throw Error("there is no command '", name, "'",
               hint.empty() ? ";" : "; did you mean '" + hint + "'?", " `crema help` lists them");
-}
-
-void print_help() {
-  std::cout << "usage: crema COMMAND [FLAGS] [ARGUMENTS]\n\ncommands:\n";
-  for (const auto& [command, published] : commands()) {
-    std::printf("  %-26s %s\n", command->name.c_str(), command->summary.c_str());
-  }
-  std::cout << "  help [COMMAND]             this list, or all about a command\n";
-}
-
-void print_flag(const std::string& name) {
-  gflags::CommandLineFlagInfo info;
-  if (!gflags::GetCommandLineFlagInfo(name.c_str(), &info)) return;
-  const std::string shown = info.type == "bool" ? name : name + "=" + info.type;
-  std::printf("  --%-26s %s%s\n", shown.c_str(), info.description.c_str(),
-              info.default_value.empty() || info.default_value == "-1"
-                  ? ""
-                  : (" [" + info.default_value + "]").c_str());
-}
-
-void print_help(const Command& command) {
-  std::cout << "crema " << command.name << ": " << command.summary << "\n\n"
-            << command.usage << "\n\nflags:\n";
-  for (const auto& flag : command.flags) print_flag(flag);
 }
 
 /// Error where glog cannot write its files: it says so with no reason, and goes on without them.
@@ -185,7 +162,7 @@ int run(int argc, char** argv) {
   if (wants_help) {
     if (arguments.empty()) {
       print_help();
-    } else {
+    } else if (!print_topic(arguments[0])) {
       print_help(need_command(arguments[0]));
     }
     finish_output();

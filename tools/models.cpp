@@ -13,6 +13,7 @@
 #include "core/path_advice.hpp"
 #include "model/model_folders.hpp"
 #include "model/whole_file.hpp"
+#include "tools/columns.hpp"
 #include "tools/command.hpp"
 #include "tools/copied_model.hpp"
 #include "tools/flags.hpp"
@@ -122,23 +123,6 @@ Models find_models() {
   return models;
 }
 
-void list(const Table& rows) {
-  std::vector<size_t> widths(rows[0].size());
-  for (const TableRow& row : rows) {
-    for (size_t i = 0; i < std::min(row.size(), widths.size()); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const TableRow& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < std::min(row.size(), widths.size()); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::printf("%s\n", line.c_str());
-  }
-}
-
 /// A model may be named by its folder, too: models/lenet/.
 std::string name_of_model(const std::string& argument) {
   fs::path path = fs::path(argument).lexically_normal();
@@ -214,7 +198,9 @@ int models(const std::vector<std::string>& arguments) {
     if (copies)
       throw Error("--copy=", FLAGS_copy,
                   " copies one model; name it, as in crema models lenet --copy=", FLAGS_copy);
-    list(rows);
+    std::ostringstream out;
+    print_table(rows, out, terminal_width(), 0);
+    print_whole(out.str());
     return 0;
   }
   if (arguments.size() > 1)

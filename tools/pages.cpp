@@ -3,70 +3,59 @@
 #include <algorithm>
 #include <sstream>
 
+#include "tools/columns.hpp"
+
 namespace crema::tools {
 namespace {
-
-constexpr size_t kWidth = 100;       // of a terminal
-constexpr size_t kColumnLimit = 40;  // of all columns of a table but the last
-
-/// Letters, not bytes.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-  }));
-}
-
-/// Lines of at most `width` letters, where words allow it.
-std::vector<std::string> wrapped(const std::string& text, size_t width) {
-  std::vector<std::string> lines(1);
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    std::string& line = lines.back();
-    if (line.empty()) {
-      line = word;
-    } else if (width_of(line) + 1 + width_of(word) <= width) {
-      line += " " + word;
-    } else {
-      lines.push_back(word);
-    }
-  }
-  return lines;
-}
-
-void print_table(const Table& rows, std::ostream& out) {
-  const size_t columns = rows[0].size();
-  std::vector<size_t> widths(columns, 1);
-  for (const TableRow& row : rows) {
-    for (size_t k = 0; k + 1 < std::min(columns, row.size()); ++k) {
-      widths[k] = std::max(widths[k], std::min(width_of(without_marks(row[k])), kColumnLimit));
-    }
-  }
-  size_t before = 2;
-  for (size_t k = 0; k + 1 < columns; ++k) before += widths[k] + 2;
-  widths.back() = before + 20 < kWidth ? kWidth - before : 20;
-  for (const TableRow& row : rows) {
-    std::vector<std::vector<std::string>> cells;
-    size_t height = 1;
-    for (size_t k = 0; k < columns; ++k) {
-      cells.push_back(wrapped(k < row.size() ? without_marks(row[k]) : "", widths[k]));
-      height = std::max(height, cells.back().size());
-    }
-    for (size_t i = 0; i < height; ++i) {
-      std::string line = "  ";
-      for (size_t k = 0; k < columns; ++k) {
-        const std::string cell = i < cells[k].size() ? cells[k][i] : "";
-        line += cell;
-        if (k + 1 < columns) line.append(widths[k] + 2 - std::min(widths[k], width_of(cell)), ' ');
-      }
-      out << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
-    }
-  }
-}
 
 /// Whether the line is a paragraph's, which may be wrapped anew.
 bool is_prose(const std::string& line, bool code) {
   return !code && !line.empty() && !is_row(line) && line[0] != '#' && line[0] != ' ' &&
          !line.starts_with("- ") && !line.starts_with("```");
+}
+
+/// Up to a full stop or a colon, of which those in parentheses and quotes, and that of "et al.",
+/// are none.
+std::string first_sentence(const std::string& text) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i] == '(') ++depth;
+    if (text[i] == ')') --depth;
+    if (text[i] == '"') quoted = !quoted;
+    const bool ends = (text[i] == '.' || text[i] == ':') && text[i + 1] == ' ';
+    if (ends && depth <= 0 && !quoted && !text.substr(0, i).ends_with("et al"))
+      return text.substr(0, i);
+  }
+  return text;
+}
+
+/// Without parentheses that hold the title of a paper.
+std::string without_titles(std::string text) {
+  for (size_t begin = 0; (begin = text.find(" (", begin)) != std::string::npos;) {
+    const size_t end = text.find(')', begin), quote = text.find('"', begin);
+    if (end == std::string::npos) break;
+    if (quote < end) {
+      text.erase(begin, end + 1 - begin);
+    } else {
+      begin = end;
+    }
+  }
+  return text;
+}
+
+/// X of a page that says "a fork's name for [X](...)", or "`X` is another fork's name for it".
+std::string other_name(const std::string& paragraph) {
+  for (const std::string_view before : {"name for [", "name of ["}) {
+    const size_t at = paragraph.find(before);
+    if (at == std::string::npos) continue;
+    const size_t begin = at + before.size();
+    return paragraph.substr(begin, paragraph.find(']', begin) - begin);
+  }
+  const size_t at = paragraph.find("` is another fork's name for it");
+  if (at == std::string::npos || at == 0) return "";
+  const size_t begin = paragraph.rfind('`', at - 1) + 1;
+  return paragraph.substr(begin, at - begin);
 }
 
 Page page_of(std::string_view text) {
@@ -82,9 +71,8 @@ Page page_of(std::string_view text) {
       break;
     }
   }
-  const std::string sentence = without_marks(paragraph);
-  const size_t end = std::min(sentence.find(". "), sentence.find(": "));
-  page.summary = sentence.substr(0, end);
+  page.same_as = other_name(paragraph);
+  page.summary = without_titles(first_sentence(without_marks(paragraph)));
   if (page.summary.ends_with('.') || page.summary.ends_with(':')) page.summary.pop_back();
   return page;
 }
@@ -93,7 +81,7 @@ Page page_of(std::string_view text) {
 
 std::vector<Table> Page::tables() const { return tables_of(text); }
 
-std::string Page::for_terminal() const {
+std::string Page::for_terminal(size_t width) const {
   std::ostringstream out;
   const std::vector<std::string> lines = lines_of(text);
   bool code = false;
@@ -108,13 +96,15 @@ std::string Page::for_terminal() const {
     } else if (is_row(line)) {
       Table rows;
       for (; i < lines.size() && is_row(lines[i]); ++i) {
-        if (!is_rule(lines[i])) rows.push_back(cells_of(lines[i]));
+        if (is_rule(lines[i])) continue;
+        rows.push_back(cells_of(lines[i]));
+        for (std::string& cell : rows.back()) cell = without_marks(cell);
       }
-      print_table(rows, out);
+      print_table(rows, out, width);
     } else if (is_prose(line, code)) {
       std::string paragraph;
       for (; i < lines.size() && is_prose(lines[i], code); ++i) paragraph += lines[i] + " ";
-      for (const std::string& wrapped_line : wrapped(without_marks(paragraph), kWidth)) {
+      for (const std::string& wrapped_line : wrapped(without_marks(paragraph), width)) {
         out << wrapped_line << "\n";
       }
     } else {

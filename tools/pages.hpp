@@ -15,11 +15,12 @@ const std::vector<std::string_view>& page_texts();
 struct Page {
   std::string type;     // the title
   std::string summary;  // the first sentence
+  std::string same_as;  // another type of which this is a second name, or ""
   std::string_view text;
 
   std::vector<Table> tables() const;
   /// The page for a terminal: columns of tables are aligned, and marks of the format are left out.
-  std::string for_terminal() const;
+  std::string for_terminal(size_t width = 100) const;
 };
 
 /// All pages, sorted by type.

@@ -3,6 +3,7 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "tools/command_line.hpp"
 
@@ -43,11 +44,33 @@ const std::vector<Words>& flags_of_words() {
 constexpr const char* kTexts[] = {"boxes",  "from_key", "gpu",    "key",   "like",  "memory_budget",
                                   "priors", "resize",   "scores", "stage", "to_key"};
 
-ShownFlag shown(const std::string& name) {
+/// The names in "Of train and test:", where that is at `at`; sets `behind` to what follows.
+std::vector<std::string> commands_named(const std::string& text, size_t at, size_t& behind) {
+  const size_t colon = text.find(':', at);
+  if (text.compare(at, 3, "Of ") != 0 || (at > 0 && text[at - 1] != ' ') ||
+      colon == std::string::npos)
+    return {};
+  std::vector<std::string> names;
+  std::istringstream words(text.substr(at + 3, colon - at - 3));
+  for (std::string word; words >> word;) {
+    std::erase(word, ',');
+    const bool is_command =
+        word == "others" || std::ranges::any_of(commands(), [&](const ListedCommand& listed) {
+          return listed.command->name == word;
+        });
+    if (word == "and") continue;
+    if (!is_command) return {};
+    names.push_back(word);
+  }
+  behind = std::min(text.find_first_not_of(' ', colon + 1), text.size());
+  return names;
+}
+
+ShownFlag shown(const std::string& name, const std::string& command) {
   gflags::CommandLineFlagInfo info;
   if (!gflags::GetCommandLineFlagInfo(name.c_str(), &info))
     throw Error("there is no flag --", name);
-  ShownFlag flag{name, info.description, info.default_value, FlagValue::number, {}};
+  ShownFlag flag{name, words_for(info.description, command), info.default_value, FlagValue::number, {}};
   if (flag.default_value == "-1") flag.default_value.clear();
   const auto words = std::ranges::find(flags_of_words(), name, &Words::flag);
   if (info.type == "bool") {
@@ -71,16 +94,35 @@ std::string ShownFlag::summary() const {
   return text;
 }
 
+std::string words_for(const std::string& description, const std::string& command) {
+  std::string all, of_this, of_others, dropped;
+  std::string* part = &all;
+  for (size_t at = 0; at < description.size();) {
+    size_t behind = 0;
+    const std::vector<std::string> names = commands_named(description, at, behind);
+    if (names.empty()) {
+      *part += description[at++];
+      continue;
+    }
+    part = std::ranges::count(names, command) > 0    ? &of_this
+           : std::ranges::count(names, "others") > 0 ? &of_others
+                                                     : &dropped;
+    at = behind;
+  }
+  all += of_this.empty() ? of_others : of_this;
+  return all.substr(0, all.find_last_not_of(' ') + 1);
+}
+
 std::vector<ShownFlag> own_flags(const Command& command) {
   std::vector<ShownFlag> flags;
-  for (const std::string& name : command.flags) flags.push_back(shown(name));
+  for (const std::string& name : command.flags) flags.push_back(shown(name, command.name));
   return flags;
 }
 
 std::vector<ShownFlag> shared_flags() {
   std::vector<ShownFlag> flags;
   for (const std::string& name : common_flags()) {
-    if (name != "help" && name != "version") flags.push_back(shown(name));
+    if (name != "help" && name != "version") flags.push_back(shown(name, ""));
   }
   return flags;
 }

@@ -22,6 +22,9 @@ struct ShownFlag {
   std::string summary() const;
 };
 
+/// What a flag's description says of a command. That of a flag that several commands share may end
+/// with parts for some of them, "Of classify: ... Of train and test: ... Of others: ...".
+std::string words_for(const std::string& description, const std::string& command);
 /// The command's own flags, in the order of `crema help`.
 std::vector<ShownFlag> own_flags(const Command& command);
 /// The flags that each command takes, but --help and --version, which end the program.

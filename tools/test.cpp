@@ -29,8 +29,8 @@ DEFINE_bool(confusion, false,
             "Print the accuracy and the IoU of each class, and which classes it was taken for.");
 DEFINE_string(
     scores, "",
-    "The blob of class scores. Default: of classify the net's output, of test what its Accuracy or "
-    "SoftmaxWithLoss layer reads. Of detect: beside --boxes.");
+    "The blob of class scores. Of classify: Default: the net's output. Of test: Default: what its "
+    "Accuracy or SoftmaxWithLoss layer reads. Of detect: With --boxes.");
 DEFINE_string(ap_version, "Integral",
               "How average precision of detections is computed: 11point, MaxIntegral or Integral.");
 DEFINE_bool(per_class, false, "Log the average precision of each class.");

@@ -17,14 +17,32 @@ add_custom_command(OUTPUT "${pages}"
   DEPENDS ${page_files} "${pages_script}"
   VERBATIM)
 
+# The settings of solvers, nets and data, for `crema help`.
+set(settings "${CREMA_GENERATED_DIR}/proto_texts.cpp")
+set(settings_script "${PROJECT_SOURCE_DIR}/scripts/cmake/proto_texts.cmake")
+set(settings_files "")
+foreach(proto IN ITEMS proto/solver.proto proto/net.proto proto/layer.proto proto/common.proto proto/augment.proto
+    layers/data/data.proto)
+  list(APPEND settings_files "${PROJECT_SOURCE_DIR}/${proto}")
+endforeach()
+add_custom_command(OUTPUT "${settings}"
+  COMMAND "${CMAKE_COMMAND}" "-DFILES=${settings_files}" -DOUTPUT=${settings} -P "${settings_script}"
+  DEPENDS ${settings_files} "${settings_script}"
+  VERBATIM)
+
 # The list of commands, tools/commands.txt, as code.
 set(commands "${PROJECT_SOURCE_DIR}/tools/commands.txt")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${commands}")
-file(STRINGS "${commands}" lines REGEX "^[a-z]")
+file(STRINGS "${commands}" lines REGEX "^[a-z=]")
 set(crema_published_names "")
+set(heading "")
 set(declared "")
 set(listed "")
 foreach(line IN LISTS lines)
+  if(line MATCHES "^= (.+)")
+    set(heading "${CMAKE_MATCH_1}")
+    continue()
+  endif()
   string(REPLACE " " ";" names "${line}")
   list(POP_FRONT names command)
   string(REPLACE "-" ";" words "${command}")
@@ -38,7 +56,7 @@ foreach(line IN LISTS lines)
   string(APPEND declared "extern const Command ${variable};\n")
   list(TRANSFORM names REPLACE "(.+)" "\"\\1\"" OUTPUT_VARIABLE quoted)
   list(JOIN quoted ", " quoted)
-  string(APPEND listed "      {&${variable}, {${quoted}}},\n")
+  string(APPEND listed "      {&${variable}, {${quoted}}, \"${heading}\"},\n")
   list(APPEND crema_published_names ${names})
 endforeach()
 file(CONFIGURE OUTPUT "${CREMA_GENERATED_DIR}/commands.cpp" @ONLY CONTENT
@@ -57,7 +75,7 @@ ${listed}  };
 }  // namespace crema::tools
 ")
 
-add_executable(crema_tool ${sources} "${pages}" "${CREMA_GENERATED_DIR}/commands.cpp")
+add_executable(crema_tool ${sources} "${pages}" "${settings}" "${CREMA_GENERATED_DIR}/commands.cpp")
 crema_flags(crema_tool)
 crema_compile_together(crema_tool ${sources})
 target_precompile_headers(crema_tool PRIVATE ${CREMA_SLOW_HEADERS} <gflags/gflags.h> <glog/logging.h>)

@@ -1,4 +1,4 @@
-// A net as a drawing, in the language of Graphviz.
+// A net as a drawing: an SVG with a layout of its own, or a text in the language of Graphviz.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,20 @@
 namespace crema {
 
 struct DrawOptions {
-  std::string rankdir = "LR";  // direction of the graph: LR, TB, BT or RL
+  std::string rankdir = "TB";  // direction of a graph for Graphviz: TB, LR, BT or RL
   /// Level, stages and phase of the layers to draw. None: layers of all phases.
   std::optional<NetOptions> state = {};
   /// The net built from the same message; adds shapes and which layers were fused. May be null.
   const Net* net = nullptr;
+  /// Draws each of several equal blocks in a row, in place of the first one and their number.
+  bool expand = false;
 };
 
-/// The graph of the layers. Boxes are layers, octagons are blobs in
-/// the state that the last layer leaves them in. A dashed edge is a blob that a layer behind it
-/// changes in place. Error for another direction.
+/// The graph of the layers for Graphviz (analysis/net_drawing.hpp). Error for another direction.
 std::string draw_net(const NetParameter& net, const DrawOptions& options);
+
+/// The same graph from top to bottom as a picture that needs no other program. Its colours follow
+/// the reader's light or dark scheme; printed, it fills a page. Equal nets give equal bytes.
+std::string draw_net_as_svg(const NetParameter& net, const DrawOptions& options);
 
 }  // namespace crema

@@ -1,6 +1,9 @@
 // crema classify and draw, as a user runs them.
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "data/images/image_decoder.hpp"
 #include "model/binary_format.hpp"
 #include "proto/blob.pb.h"
 #include "proto/net.pb.h"
@@ -50,6 +53,46 @@ TEST_F(ClassifyCliTest, NamesTheBestClasses) {
   EXPECT_TRUE(json.says(R"("predictions": [{"class": 2, "label": "n03 red", "score": 30}, )"
                         R"({"class": 1, "label": "n02 green", "score": 20}]})"))
       << json.text;
+}
+
+TEST_F(ClassifyCliTest, SavesImagesWithTheNames) {
+  fs::create_directory(path("more"));
+  const std::string photo = image("photo.ppm", 8, 90, 20, 10);
+  const std::string same_name = image("more/photo.ppm", 300, 90, 20, 10);
+  const std::string saved = path("out/saved");
+  const std::string classify = "classify --model " + mean_net() + " --top 2 ";
+  const std::string images = photo + " " + same_name;
+  EXPECT_EQ(run(classify + "--save_images " + saved + " " + images).status, 0);
+  const auto decoded = [](const std::string& file, ImageDecoder& decoder, std::string& bytes) {
+    bytes = read_file(file);
+    decoder.open(bytes, ColorMode::color);
+    return decoder.whole();
+  };
+  ImageDecoder decoder;
+  std::string bytes;
+  const Image small = decoded(saved + "/photo.png", decoder, bytes);
+  EXPECT_EQ(small.width, 256) << "enlarged by 32";
+  EXPECT_GT(small.height, 256) << "with lines of text above it";
+  const int64_t last = small.count() - 3;
+  EXPECT_EQ(small.bytes[last], 10);
+  EXPECT_EQ(small.bytes[last + 2], 90);
+  EXPECT_GT(std::count_if(small.bytes, small.bytes + 3 * 256 * (small.height - 256),
+                          [](uint8_t value) { return value > 200; }),
+            100)
+      << "the text";
+  const Image large = decoded(saved + "/photo_2.png", decoder, bytes);
+  EXPECT_EQ(large.width, 300) << "as it is";
+  EXPECT_EQ(std::distance(fs::directory_iterator(saved), fs::directory_iterator()), 2);
+
+  expect_refusal(classify + "--save_images " + saved + " " + images,
+                 {"photo.png' exists already", "--overwrite"});
+  EXPECT_EQ(run(classify + "--overwrite --save_images " + saved + " " + images).status, 0);
+  expect_refusal(classify + "--overwrite " + images, {"--save_images=FOLDER"});
+  expect_refusal(classify + "--save_images " + photo + " " + images, {"cannot be made"});
+  // The folder of the images themselves.
+  const std::string png = path("out/saved/photo.png");
+  expect_refusal(classify + "--overwrite --save_images " + saved + " " + png,
+                 {"given twice", "another name"});
 }
 
 TEST_F(ClassifyCliTest, ScoresThatAreNoNumbersAreAnError) {
@@ -251,8 +294,8 @@ TEST_F(ClassifyCliTest, FoldersListsAndBatches) {
                  {"photos/2.ppm", "cannot be decoded"});
   for (const char* command : {"help classify", "help detect"}) {
     const Output help = run(command);
-    EXPECT_TRUE(help.says("the exit status is 1\nat the end; --noskip_bad stops")) << help.text;
-    EXPECT_TRUE(help.says("Default of classify and detect: if there are several")) << help.text;
+    EXPECT_TRUE(help.says("--noskip_bad stops there")) << help.text;
+    EXPECT_TRUE(help.says("cannot be read. Default: if there")) << help.text;
   }
 }
 
@@ -328,22 +371,48 @@ layer { name: "pool" type: "Pooling" bottom: "conv" top: "pool" pooling_param { 
   }
 };
 
-TEST_F(DrawCliTest, DotHasShapesFusionAndPhases) {
+TEST_F(DrawCliTest, DotHasShapesAndPhases) {
   const Output all = run("draw " + drawn());
   EXPECT_EQ(all.status, 0) << all.text;
   for (const char* part :
-       {R"(digraph "a \"quoted\" net" {)", "rankdir=LR", R"(label="conv\n2x4x4x4")",
-        R"(label="conv\nConvolution\n3x3, 4 channels, stride 2, pad 1")",
-        R"(label="relu\\1\nReLU\nin 'conv'")", R"(label="pool\nPooling\nAVE 2x2, stride 2")",
-        R"(layer1 -> layer2 [style=dashed label="conv"])", R"(label="drop\nDropout")"}) {
+       {R"(digraph "a \"quoted\" net" {)", "rankdir=TB", R"(node0 -> node1 [label="2x3x8x8"])",
+        R"(label="conv\nConvolution 3x3, 4, stride 2, pad 1 + ReLU")", R"(relu\\1: ReLU)",
+        R"(label="pool\nPooling AVE 2x2, stride 2")", R"-(label="drop\nDropout (TRAIN)")-",
+        R"(node1 -> node3 [label="2x4x4x4"])", R"([shape=plaintext label="2x4x2x2"])"}) {
     EXPECT_TRUE(all.says(part)) << part << " is not in: " << all.text;
   }
-  const Output test = run("draw --phase TEST --rankdir TB " + drawn());
+  const Output test = run("draw --phase TEST --rankdir LR " + drawn());
   EXPECT_FALSE(test.says("Dropout")) << test.text;
-  EXPECT_TRUE(test.says("rankdir=TB")) << test.text;
+  EXPECT_TRUE(test.says("rankdir=LR")) << test.text;
   expect_refusal("draw --rankdir XY " + drawn(), {"rankdir 'XY'"});
   expect_refusal("draw", {"draw takes NET"});
   expect_refusal("draw " + drawn() + " " + path("no/net.svg"), {"there is no folder", "make it"});
+}
+
+TEST_F(DrawCliTest, EqualBlocksAreDrawnOnceUnlessExpanded) {
+  std::string net =
+      "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 4 dim: 5 dim: 5 "
+      "} } }\n";
+  std::string bottom = "x";
+  for (const std::string name : {"a", "b", "c"}) {
+    net += "layer { name: '" + name + "1' type: 'Convolution' bottom: '" + bottom + "' top: '" +
+           name + "1' convolution_param { num_output: 4 kernel_size: 1 } }\n";
+    net += "layer { name: '" + name + "2' type: 'ReLU' bottom: '" + name + "1' top: '" + name +
+           "1' }\n";
+    net += "layer { name: '" + name + "3' type: 'Eltwise' bottom: '" + name + "1' bottom: '" +
+           bottom + "' top: '" + name + "3' }\n";
+    bottom = name + "3";
+  }
+  const std::string file = write("blocks.prototxt", net);
+  const Output folded = run("draw " + file), all = run("draw --expand " + file);
+  EXPECT_TRUE(folded.says("label=\"3 \xC3\x97, up to c3\"")) << folded.text;
+  EXPECT_FALSE(folded.says("b1")) << folded.text;
+  EXPECT_FALSE(all.says("up to")) << all.text;
+  EXPECT_TRUE(all.says("b1") && all.says("c3")) << all.text;
+  EXPECT_EQ(run("draw --expand " + file + " " + path("all.svg")).text, "");
+  EXPECT_EQ(run("draw " + file + " " + path("folded.svg")).text, "");
+  EXPECT_NE(read_file(path("folded.svg")).find("3 \xC3\x97, up to c3"), std::string::npos);
+  EXPECT_EQ(read_file(path("all.svg")).find("up to"), std::string::npos);
 }
 
 TEST_F(DrawCliTest, ANetWithoutItsDataIsDrawnWithoutShapes) {
@@ -353,20 +422,33 @@ layer { name: "relu" type: "ReLU" bottom: "data" top: "relu" })");
   const Output output = run("draw " + model);
   EXPECT_EQ(output.status, 0) << output.text;
   EXPECT_TRUE(output.says("drawn without shapes")) << output.text;
-  EXPECT_TRUE(output.says("layer0 -> blob")) << output.text;
+  EXPECT_TRUE(output.says("node0 -> node1;")) << output.text;
 }
 
-TEST_F(DrawCliTest, PicturesAreMadeByGraphviz) {
+TEST_F(DrawCliTest, AnSvgNeedsNoOtherProgram) {
+  const std::string nowhere = "PATH=/nowhere " CREMA_TOOL;
+  const Output output = run("draw " + drawn() + " " + path("net.svg"), nowhere);
+  EXPECT_EQ(output.status, 0) << output.text;
+  const std::string svg = read_file(path("net.svg"));
+  for (const char* part :
+       {"<svg ", "</svg>", "prefers-color-scheme:dark", "a &quot;quoted&quot; net", ">2x4x4x4<"})
+    EXPECT_NE(svg.find(part), std::string::npos) << part << " is not in: " << svg;
+  EXPECT_EQ(run("draw " + drawn() + " " + path("again.svg"), nowhere).status, 0);
+  EXPECT_EQ(svg, read_file(path("again.svg")));
+}
+
+TEST_F(DrawCliTest, OtherPicturesAreMadeByGraphviz) {
   EXPECT_EQ(run("draw " + drawn() + " " + path("net.dot")).status, 0);
   EXPECT_TRUE(read_file(path("net.dot")).starts_with("digraph"));
   expect_refusal("draw " + drawn() + " " + path("net"), {"says no kind of picture", "net.svg"});
-  const Output without =
-      run("draw " + drawn() + " " + path("net.svg"), "PATH=/nowhere " CREMA_TOOL);
-  EXPECT_EQ(without.status, 1) << without.text;
-  EXPECT_TRUE(without.says("install the package graphviz")) << without.text;
+  for (const std::string& words : {path("net.png"), "--rankdir LR " + path("net.svg")}) {
+    const Output without = run("draw " + drawn() + " " + words, "PATH=/nowhere " CREMA_TOOL);
+    EXPECT_EQ(without.status, 1) << without.text;
+    EXPECT_TRUE(without.says("install the package graphviz")) << without.text;
+  }
   if (std::system("dot -V > /dev/null 2>&1") != 0)
     GTEST_SKIP() << "needs dot: install the package graphviz";
-  const Output output = run("draw " + drawn() + " " + path("net.svg"));
+  const Output output = run("draw --rankdir LR " + drawn() + " " + path("net.svg"));
   EXPECT_EQ(output.status, 0) << output.text;
   EXPECT_NE(read_file(path("net.svg")).find("</svg>"), std::string::npos);
   EXPECT_EQ(std::distance(fs::directory_iterator(path("")), fs::directory_iterator()), 3)

@@ -1,13 +1,19 @@
 // The list of commands: their help, and the names that they go by.
+#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "proto/layer.pb.h"
+#include "proto/net.pb.h"
+#include "proto/solver.pb.h"
 #include "support/paths.hpp"
 #include "tools/cli.hpp"
 #include "tools/markdown.hpp"
@@ -25,7 +31,7 @@ std::vector<std::vector<std::string>> listed_commands() {
   std::vector<std::vector<std::string>> all;
   for (std::string line; std::getline(list, line);) {
     std::istringstream words(line);
-    if (!line.starts_with('#'))
+    if (!line.starts_with('#') && !line.starts_with('='))
       all.emplace_back(std::istream_iterator<std::string>(words),
                        std::istream_iterator<std::string>());
   }
@@ -48,6 +54,80 @@ TEST_F(CommandsCliTest, HelpListsCommandsAndFlags) {
   }
   EXPECT_EQ(run("train --help").text, train.text);
   EXPECT_EQ(run("").status, 1);
+}
+
+TEST_F(CommandsCliTest, HelpFitsTheTerminal) {
+  for (const int width : {60, 100}) {
+    const std::string crema = text("COLUMNS=", width, " " CREMA_TOOL);
+    std::vector<std::string> words = {"help", "help layers", "models", "layers"};
+    if (width == 100) {
+      for (const auto& names : listed_commands()) words.push_back("help " + names[0]);
+    }
+    for (const std::string& word : words) {
+      if (width < 100 && word == "models") continue;  // names and columns of numbers are wider
+      std::istringstream lines(run(word, crema).text);
+      for (std::string line; std::getline(lines, line);)
+        EXPECT_LE(line.size(), static_cast<size_t>(width)) << word << ": " << line;
+    }
+  }
+}
+
+TEST_F(CommandsCliTest, HelpHoldsTheWordsOfItsCommandAlone) {
+  const Output classify = run("help classify"), test = run("help test");
+  EXPECT_TRUE(classify.says("--labels=string") && classify.says("the name of each class"));
+  EXPECT_FALSE(classify.says("blob of labels")) << classify.text;
+  EXPECT_TRUE(test.says("The blob of labels that belongs to --scores."));
+  EXPECT_FALSE(test.says("the name of each class")) << test.text;
+  EXPECT_TRUE(run("help convert-imageset").says("Seed of --shuffle. Default: 1701."));
+  EXPECT_FALSE(run("help train").says("--shuffle"));
+  EXPECT_TRUE(run("help time").says("Seed of all random numbers. Default: 1701."));
+  for (const auto& names : listed_commands()) {
+    const Output help = run("help " + names[0]);
+    for (const auto& others : listed_commands())
+      EXPECT_FALSE(help.says("Of " + others[0] + ":")) << help.text;
+  }
+}
+
+/// The first word of each line that is indented by two spaces.
+std::set<std::string> first_words(const std::string& text) {
+  std::set<std::string> words;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  ") && !line.starts_with("   "))
+      words.insert(line.substr(2, line.find(' ', 2) - 2));
+  }
+  return words;
+}
+
+TEST_F(CommandsCliTest, HelpHasAllSettings) {
+  const auto expect_all = [](const std::string& help,
+                             std::initializer_list<const google::protobuf::Descriptor*> messages) {
+    const std::set<std::string> shown = first_words(help);
+    for (const auto* const message : messages) {
+      for (int i = 0; i < message->field_count(); ++i) {
+        const auto* const field = message->field(i);
+        const bool is_of_a_type =
+            message == LayerParameter::descriptor() && field->name().ends_with("_param") &&
+            field->name() != "transform_param" && field->name() != "loss_param";
+        EXPECT_EQ(shown.contains(field->name()), !is_of_a_type)
+            << message->name() << "." << field->name();
+      }
+    }
+  };
+  const Output solver = run("help solver");
+  EXPECT_EQ(solver.status, 0) << solver.text;
+  expect_all(solver.text, {SolverParameter::descriptor()});
+  for (const char* part : {"\nTesting.\n", "batches a test, one for each test net",
+                           "inv          base_lr * (1 + gamma", "CPU | GPU [GPU]", "float [0.999]",
+                           "text [SGD]", "LEAST for outputs with a loss weight"})
+    EXPECT_TRUE(solver.says(part)) << part << solver.text;
+  expect_all(run("help net").text, {NetParameter::descriptor(), LayerParameter::descriptor(),
+                                    ParamSpec::descriptor(), FillerParameter::descriptor()});
+  const Output data = run("help data");
+  expect_all(data.text, {DataParameter::descriptor(), TransformationParameter::descriptor(),
+                         ResizeParameter::descriptor(), MixParameter::descriptor()});
+  EXPECT_TRUE(data.says("FOLDER: a folder with a folder of images for each class"));
+  EXPECT_EQ(run("help Convolution").text, run("layers Convolution").text);
 }
 
 TEST_F(CommandsCliTest, UnknownWordsGetTheNearestName) {
@@ -93,7 +173,7 @@ TEST_F(CommandsCliTest, TheProgramsPageNamesAllCommands) {
   for (const tools::Table& table : tools::tables_of(page)) {
     if (table[0][0] == "command") rows.assign(table.begin() + 1, table.end());
   }
-  const Output help = run("help");
+  const Output help = run("help", "COLUMNS=200 " CREMA_TOOL);
   const std::vector<std::vector<std::string>> commands = listed_commands();
   ASSERT_EQ(rows.size(), commands.size());
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -1,7 +1,11 @@
 // crema test and crema train on a detection net: mean average precision over all batches.
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
+#include "data/images/image_decoder.hpp"
 #include "support/database.hpp"
 #include "support/image_files.hpp"
 #include "support/needs.hpp"
@@ -149,6 +153,34 @@ TEST_F(DetectCliTest, PrintsBoxesInPixelsOfEachImage) {
       json.says(R"({"label": 1, "name": "A", "confidence": 0.5, "box": [5, 10, 15, 30]}]})"))
       << json.text;
   EXPECT_TRUE(json.says("{\"image\": \"" + none + "\", \"detections\": []}\n")) << json.text;
+}
+
+TEST_F(DetectCliTest, SavesImagesWithTheBoxes) {
+  const std::string photo = image("photo.ppm", 96, 64), none = image("none.ppm", 32, 48);
+  const std::string detect = "detect --scale 0.0078125 --model " +
+                             write("net.prototxt", detector(kInput)) + " --save-images " +
+                             path("out") + " " + photo + " " + none;
+  EXPECT_EQ(run(detect).status, 0);
+  ImageDecoder decoder;
+  const auto colors = [&](const std::string& name) {
+    const std::string bytes = read_file(path("out/" + name));
+    decoder.open(bytes, ColorMode::color);
+    const Image picture = decoder.whole();
+    EXPECT_EQ(picture.width, 7 * 20);
+    EXPECT_EQ(picture.height, 7 * 40) << "no lines of text above it";
+    std::set<std::array<uint8_t, 3>> found;
+    for (int64_t i = 0; i < picture.count(); i += 3)
+      found.insert({picture.bytes[i], picture.bytes[i + 1], picture.bytes[i + 2]});
+    return found;
+  };
+  EXPECT_EQ(colors("none.png").size(), 1) << "the picture alone";
+  const auto marked = colors("photo.png");
+  EXPECT_TRUE(marked.contains({0, 64, 96})) << "the picture";
+  EXPECT_TRUE(std::ranges::any_of(marked, [](const auto& color) {
+    return std::ranges::min(color) > 180;
+  })) << "the words, white with smooth edges";
+  EXPECT_GT(marked.size(), 3);
+  expect_refusal(detect, {"photo.png' exists already", "--overwrite"});
 }
 
 TEST_F(DetectCliTest, BoxesAreOfTheUprightPicture) {

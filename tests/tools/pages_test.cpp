@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -368,7 +369,21 @@ TEST(LayersCommand, ListsTheTypes) {
   const Output output = run("layers");
   EXPECT_EQ(output.status, 0) << output.text;
   for (const std::string& type : Registry::instance().types()) {
-    EXPECT_TRUE(output.says("\n" + type + ' ') || output.text.starts_with(type + ' ')) << type;
+    // Other names of a type stand behind its first one.
+    EXPECT_TRUE(std::regex_search(output.text, std::regex("(^|\n|, )" + type + "(,| |\n)")))
+        << type;
+  }
+}
+
+TEST(LayersCommand, SentencesAreWholeAndOtherNamesStandTogether) {
+  const Output output = run("layers", "COLUMNS=200 " CREMA_TOOL);
+  EXPECT_FALSE(output.says("et al\n")) << output.text;
+  EXPECT_TRUE(output.says("GRU ") && output.says("Gated recurrent units (Cho et al. 2014)"))
+      << output.text;
+  for (const char* part :
+       {"\nCTCLoss, CtcLoss, WarpCTCLoss ", "\nLocallyConnected, Local ",
+        "\nConvolutionDepthwise, DepthwiseConvolution ", "\nDiceLoss, DiceCoefLoss "}) {
+    EXPECT_TRUE(output.says(part)) << part << output.text;
   }
 }
 
