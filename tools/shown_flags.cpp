@@ -70,7 +70,8 @@ ShownFlag shown(const std::string& name, const std::string& command) {
   gflags::CommandLineFlagInfo info;
   if (!gflags::GetCommandLineFlagInfo(name.c_str(), &info))
     throw Error("there is no flag --", name);
-  ShownFlag flag{name, words_for(info.description, command), info.default_value, FlagValue::number, {}};
+  ShownFlag flag{
+      name, words_for(info.description, command), info.default_value, FlagValue::number, {}};
   if (flag.default_value == "-1") flag.default_value.clear();
   const auto words = std::ranges::find(flags_of_words(), name, &Words::flag);
   if (info.type == "bool") {
