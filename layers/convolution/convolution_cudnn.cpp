@@ -10,6 +10,7 @@
 #include "backend/cuda/cuda_backend.hpp"
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
+#include "layer_support/options.hpp"
 #include "layers/convolution/convolution.hpp"
 #include "layers/convolution/ends.hpp"
 
