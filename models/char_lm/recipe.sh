@@ -4,7 +4,7 @@ check_iterations=30
 folder=models/char_lm
 if [[ $check == yes ]]; then
   # Pages of the repository, in batches of 8 sequences.
-  cat README.md models/README.md >"$out/pages.txt"
+  cat README.md models/README.md data/README.md scripts/README.md >"$out/pages.txt"
   data/text/make.py "$out/pages.txt" "$out/text" --streams 8
   characters=$(wc -c <"$out/text/characters.txt")
   nets_with data/text/full "$out/text" "s/batch_size: [0-9]*/batch_size: 8/; s/\(input_dim\|num_output\): 63/\1: $characters/"

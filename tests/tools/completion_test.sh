@@ -59,7 +59,7 @@ expect "bash zsh fish" crema completion ""
 
 "$crema" manual --output "$work/man" >"$work/pages"
 [[ $(sort "$work/pages") == "$(ls "$work/man")" ]] || fail "the names that manual prints are not those of its pages"
-mapfile -t commands < <("$crema" help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p')
+mapfile -t commands < <(COLUMNS=200 "$crema" help | grep -v "^  help " | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p')
 ((${#commands[@]} > 20)) || fail "help lists ${#commands[@]} commands"
 declare -A words  # that are offered behind a flag
 while read -r flag offered; do
@@ -86,7 +86,7 @@ for command in "${commands[@]}"; do
     for word in ${words[$flag]-}; do
       [[ $rest =~ (^|[^a-z])$word($|[^a-z]) ]] || fail "--$flag $word is completed, but not in the help of $command: $rest"
     done
-  done < <("$crema" help "$command" | sed -n 's/^  --\([a-z_]*\)[= ]\(.*\)/\1 \2/p')
+  done < <(COLUMNS=2000 "$crema" help "$command" | sed -n 's/^  --\([a-z_]*\)[= ]\(.*\)/\1 \2/p')
 done
 
 if command -v fish >/dev/null; then

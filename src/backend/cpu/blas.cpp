@@ -25,8 +25,8 @@ namespace crema {
 namespace {
 
 bool onednn_does_gemm() {
-  static const bool choice = !cpu_library().empty() && simd_level() >= SimdLevel::avx2;
-  return choice;
+  static const bool is_there = !cpu_library().empty();
+  return is_there && simd_level() >= SimdLevel::avx2;
 }
 
 // OpenBLAS built on OpenMP follows its setting by itself; one with threads of its own is told.
