@@ -49,9 +49,7 @@ if(CREMA_CCACHE)
   find_program(CREMA_CCACHE_PROGRAM ccache)
   mark_as_advanced(CREMA_CCACHE_PROGRAM)
   if(CREMA_CCACHE_PROGRAM)
-    # Without these two it would not cache what is compiled with a precompiled header.
-    set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
-      ${CREMA_CCACHE_PROGRAM})
+    set(launcher ${PROJECT_SOURCE_DIR}/scripts/cmake/compile_cached ${CREMA_CCACHE_PROGRAM})
     foreach(language IN ITEMS CXX CUDA)
       if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
         set(CMAKE_${language}_COMPILER_LAUNCHER ${launcher})
