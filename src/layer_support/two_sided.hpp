@@ -8,7 +8,8 @@
 //   };
 //   void register_my(Registry& registry) { add_two_sided<MyLayer>(registry, "My"); }
 //
-// On the host, the passes are the reference of the layer; on a device, they are the engine "cuda".
+// On the host, the passes are the reference of the layer; on a device, they are the engine "cuda",
+// in the layouts of reference_options() that are not blocked.
 #pragma once
 
 #include <string>

@@ -23,6 +23,7 @@
 #include "core/tuner.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
+#include "net/conversion.hpp"
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 
@@ -345,24 +346,6 @@ class Chooser {
   IdVector<ValueId, Demand> demands_;
   IdVector<NodeId, std::vector<Option>> options_;  // empty for a node that was fused into another
   std::vector<NodeId> free_;                       // nodes whose options the search tries
-};
-
-/// A layer that copies its bottom to the layout of its top, and in backward the diff of the top to
-/// the layout of the bottom.
-class Conversion : public Layer {
- public:
-  using Layer::Layer;
-  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
-  void forward_cpu(Blobs bottom, Blobs top) override { top[0]->data.copy_from(bottom[0]->data); }
-  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
-    if (propagate[0]) bottom[0]->diff.copy_from(top[0]->diff);
-  }
-
- protected:
-  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
-    return {{.bottoms = {bottom[0]->data.layout()}, .tops = {top[0]->data.layout()}}};
-  }
-  BackwardReads reference_backward_reads() const override { return {false, false}; }
 };
 
 /// Adds conversion nodes and the values that they make or read.
