@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A package of Crema in a Debian 12 that has nothing else: it installs with what it needs, LeNet learns the digits that it
 # brings, a program is built with its library, and nothing is left when it is removed.
-#   package_test.sh FILE.deb
+#   check_package.sh FILE.deb
 # Run by scripts/package --test; takes minutes, most of them for downloads.
 set -euo pipefail
 
