@@ -7,7 +7,7 @@
 
 #include "core/simd.hpp"
 #include "crema/scratch_plan.hpp"
-#include "support/layer_test.hpp"
+#include "layers/pooling_case.hpp"
 
 namespace crema::test {
 namespace {
@@ -16,28 +16,12 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::UnorderedElementsAreArray;
 
-std::string pooling(const std::string& settings) {
-  return text("layer { type: 'Pooling' pooling_param { ", settings, " } }");
-}
-
-LayerCase images(const std::string& settings, const Shape& shape = {2, 3, 7, 8}) {
-  return {.layer = pooling(settings), .bottoms = {uniform(shape)}};
-}
-
 /// One plane of ones.
 LayerCase ones(const std::string& settings, int64_t height, int64_t width) {
   return {.layer = pooling(settings),
           .bottoms = {given({1, 1, height, width},
                             std::vector<double>(static_cast<size_t>(height * width), 1.0))}};
 }
-
-Shape top_shape(const LayerCase& layer_case) {
-  LayerRun run(layer_case);
-  return run.top_blob(0).shape();
-}
-
-const char* const kAllFormats[] = {"reference contiguous", "native contiguous",
-                                   "native channels_last", "native blocked8", "native blocked16"};
 
 // --- Shapes
 // ---------------------------------------------------------------------------------------
@@ -353,7 +337,7 @@ void check_geometries(const std::vector<Shape>& shapes) {
     for (const Shape& shape : shapes) {
       for (const char* method : {"MAX", "AVE", "AVE avg_include_pad: false"}) {
         const auto ran = check_engines(images(text("pool: ", method, " ", window), shape));
-        EXPECT_THAT(ran, UnorderedElementsAreArray(kAllFormats));
+        EXPECT_THAT(ran, UnorderedElementsAreArray(kPoolingFormats));
       }
     }
   }
@@ -387,7 +371,7 @@ TEST(Pooling, EnginesWithAMask) {
       LayerCase c = images(window, {2, 16, 15, 17});
       c.tops = 2;
       c.phase = trains ? Phase::train : Phase::test;
-      EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kAllFormats)) << window;
+      EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kPoolingFormats)) << window;
     }
   }
   // Planes that no window joins are places of one channel too.

@@ -4,29 +4,13 @@
 
 #include <numeric>
 
-#include "support/layer_test.hpp"
+#include "layers/pooling_case.hpp"
 
 namespace crema::test {
 namespace {
 
 using testing::ElementsAre;
 using testing::UnorderedElementsAreArray;
-
-std::string pooling(const std::string& settings) {
-  return text("layer { type: 'Pooling' pooling_param { ", settings, " } }");
-}
-
-LayerCase images(const std::string& settings, const Shape& shape = {2, 3, 7, 8}) {
-  return {.layer = pooling(settings), .bottoms = {uniform(shape)}};
-}
-
-Shape top_shape(const LayerCase& layer_case) {
-  LayerRun run(layer_case);
-  return run.top_blob(0).shape();
-}
-
-const char* const kAllFormats[] = {"reference contiguous", "native contiguous",
-                                   "native channels_last", "native blocked8", "native blocked16"};
 
 TEST(PoolingOfVolumes, Sequences) {
   for (const char* engine : {"reference", "native"}) {
@@ -107,16 +91,16 @@ TEST(PoolingOfVolumes, EnginesOfVolumes) {
     for (const Shape& shape : {Shape{2, 3, 5, 6, 7}, Shape{1, 21, 6, 5, 4}}) {
       for (const char* method : {"MAX", "AVE", "AVE avg_include_pad: false"}) {
         LayerCase c = images(text("pool: ", method, " ", window), shape);
-        EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kAllFormats)) << window;
+        EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kPoolingFormats)) << window;
         if (method[0] != 'M') continue;
         c.tail = {"layer { type: 'ReLU' }"};
-        EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kAllFormats)) << window;
+        EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kPoolingFormats)) << window;
       }
     }
   }
   for (const Shape& shape : {Shape{2, 3, 17}, Shape{1, 16, 9}}) {
     EXPECT_THAT(check_engines(images("kernel_size: 3 stride: 2", shape)),
-                UnorderedElementsAreArray(kAllFormats));
+                UnorderedElementsAreArray(kPoolingFormats));
   }
 }
 
