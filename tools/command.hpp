@@ -33,6 +33,12 @@ struct ListedCommand {
 /// All commands in the order of `crema help`. The build makes the list of tools/commands.txt.
 const std::vector<ListedCommand>& commands();
 
+/// The command of a name: its own, with _ for -, or that of a published program, also with .bin
+/// behind. Null if there is none.
+const Command* find_command(const std::string& name);
+/// The same; Error if there is none.
+const Command& need_command(const std::string& name);
+
 /// Lets CREMA_MODEL_PATH name the models that are installed beside this program, if there are any
 /// and it is not set.
 void use_installed_models();

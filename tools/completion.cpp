@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <iterator>
 
 #include "tools/command.hpp"
+#include "tools/help.hpp"
 #include "tools/pages.hpp"
 #include "tools/shown_flags.hpp"
 
@@ -26,7 +28,12 @@ std::vector<std::string> command_names() {
 }
 
 Arguments arguments_of(const std::string& command) {
-  if (command == "help" || command == "manual") return {command_names()};
+  if (command == "manual") return {command_names()};
+  if (command == "help") {
+    Arguments names{command_names()};
+    std::ranges::copy(topic_names(), std::back_inserter(names.words));
+    return names;
+  }
   if (command == "completion") return {{std::begin(kShells), std::end(kShells)}};
   if (command == "db") return {{"list", "show", "export"}, true};
   if (command != "layers") return {{}, true};
@@ -87,6 +94,10 @@ _crema() {
     word=${word#--}
     word=--${word//-/_}
   fi
+  if [[ $flag == --* ]]; then
+    flag=${flag#--}
+    flag=--${flag//-/_}
+  fi
 )";
 
 constexpr const char* kBashTail = R"(      [[ $word != -* ]] || words=$flags files=
@@ -95,7 +106,7 @@ constexpr const char* kBashTail = R"(      [[ $word != -* ]] || words=$flags fil
   COMPREPLY=()
   while IFS= read -r i; do
     COMPREPLY+=("$i")
-  done < <(compgen -W "$words" -- "$word"; [[ ! $files ]] || compgen -f -- "$word")
+  done < <(compgen -W "$words" -- "$word"; [[ ! $files ]] || compgen "$files" -- "$word")
   [[ ! $files ]] || compopt -o filenames 2>/dev/null
 }
 complete -F _crema crema
@@ -107,7 +118,7 @@ void print_bash() {
             << ")\n        command=${COMP_WORDS[i]}\n        break\n        ;;\n    esac\n  done\n"
             << "  case $flag in\n";
   // What a flag takes is the same for all commands.
-  std::vector<std::string> done, files, others;
+  std::vector<std::string> done, files, folders, others;
   for (const ListedCommand& listed : commands()) {
     for (const ShownFlag& flag : all_flags(*listed.command)) {
       if (flag.takes == FlagValue::none || std::ranges::count(done, flag.name) > 0) continue;
@@ -116,11 +127,15 @@ void print_bash() {
       if (flag.takes == FlagValue::words) {
         std::cout << "    " << word << ") words=" << quoted(joined(flag.words, " ")) << " ;;\n";
       } else {
-        (flag.takes == FlagValue::file ? files : others).push_back(word);
+        (flag.takes == FlagValue::file     ? files
+         : flag.takes == FlagValue::folder ? folders
+                                           : others)
+            .push_back(word);
       }
     }
   }
-  std::cout << "    " << joined(files, " | ") << ") files=yes ;;\n"
+  std::cout << "    " << joined(files, " | ") << ") files=-f ;;\n"
+            << "    " << joined(folders, " | ") << ") files=-d ;;\n"
             << "    " << joined(others, " | ") << ") ;;\n"
             << "    *)\n      case $command in\n        '') flags='--help --version' words="
             << quoted(joined(command_names(), " ") + " help") << " ;;\n"
@@ -135,7 +150,7 @@ void print_bash() {
               << ")\n          flags=" << quoted(joined(flags, " ")) << "\n";
     if (!arguments.words.empty())
       std::cout << "          words=" << quoted(joined(arguments.words, " ")) << "\n";
-    if (arguments.files) std::cout << "          files=yes\n";
+    if (arguments.files) std::cout << "          files=-f\n";
     std::cout << "          ;;\n";
   }
   std::cout << "      esac\n" << kBashTail;
@@ -154,6 +169,7 @@ std::string zsh_action(const Arguments& arguments) {
 std::string zsh_value(const ShownFlag& flag) {
   if (flag.takes == FlagValue::words) return zsh_action({flag.words});
   if (flag.takes == FlagValue::file) return zsh_action({{}, true});
+  if (flag.takes == FlagValue::folder) return ":folder:_files -/";
   return flag.takes == FlagValue::number ? ":number: " : ":text: ";
 }
 
@@ -221,6 +237,7 @@ void print_fish() {
       for (const Spelling& spelling : spellings(flag)) {
         std::cout << seen << " -l " << spelling.word.substr(2);
         if (flag.takes == FlagValue::file) std::cout << " -r -F";
+        if (flag.takes == FlagValue::folder) std::cout << " -x -a '(__fish_complete_directories)'";
         if (flag.takes == FlagValue::words)
           std::cout << " -x -a " << fish_quoted(joined(flag.words, " "));
         if (flag.takes == FlagValue::number || flag.takes == FlagValue::text) std::cout << " -x";

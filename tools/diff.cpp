@@ -113,7 +113,7 @@ std::vector<std::string> differences_of_fields(const ArrayFile& a, const ArrayFi
   return lines;
 }
 
-void print_table(const std::vector<ArrayPair>& pairs) {
+void print_pairs(const std::vector<ArrayPair>& pairs) {
   int width = 5;
   for (const ArrayPair& pair : pairs) {
     if (judge(pair) != Finding::equal) {
@@ -188,7 +188,7 @@ int diff(const std::vector<std::string>& arguments) {
   std::printf("B: %s (%s, %s), %zu arrays\n", printable(b.path).c_str(), b.describe().c_str(),
               b.format.c_str(), b.arrays.size());
   for (const auto& line : fields) std::printf("%s\n", printable(line).c_str());
-  print_table(pairs);
+  print_pairs(pairs);
   std::printf(
       "\n%d equal (%d to the bit), %d within tolerance, %d different, %d of other shapes, %d "
       "only in A, %d only in B\n",

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include "model/whole_file.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
+#include "tools/output_file.hpp"
 
 DECLARE_string(phase);
 DEFINE_string(rankdir, "TB",
@@ -95,15 +97,33 @@ std::unique_ptr<Net> plan_of(const NetParameter& net, const SourceMap& source, C
   }
 }
 
+/// The kind of picture that the name of the output says: "svg". Error for what cannot be written.
+std::string kind_of_output(const std::vector<std::string>& arguments) {
+  const std::string& output = arguments[1];
+  std::string kind = std::filesystem::path(output).extension().string();
+  if (kind.size() < 2)
+    throw Error("'", output, "' says no kind of picture; give a name such as net.svg");
+  kind.erase(0, 1);
+  for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (is_same_file(arguments[0], output))
+    throw Error("'", output, "' is the net; give another output");
+  check_output_file(output, "the drawing");
+  return kind;
+}
+
 int draw(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.size() > 2)
     throw Error(
         "draw takes NET and, unless DOT on standard output is wanted, OUTPUT.svg, .png or "
         ".dot; got ",
         arguments.size(), " arguments");
+  const std::string kind = arguments.size() > 1 ? kind_of_output(arguments) : "";
+  check_direction(FLAGS_rankdir);
   NetParameter net;
   SourceMap source;
   read_text_proto(arguments[0], net, &source);
+  if (net.layer_size() == 0 && net.layers_size() == 0)
+    throw Error("'", arguments[0], "' has no layers to draw; is it the file of a net?");
   DrawOptions options{.rankdir = FLAGS_rankdir, .expand = FLAGS_expand};
   if (FLAGS_phase == "ALL") FLAGS_phase = "";
   if (!FLAGS_phase.empty()) options.state = net_options(Phase::test);
@@ -119,17 +139,12 @@ int draw(const std::vector<std::string>& arguments) {
     std::fputs(dot.c_str(), stdout);
     return 0;
   }
-  const std::string extension = std::filesystem::path(arguments[1]).extension().string();
-  if (extension.size() < 2)
-    throw Error("'", arguments[1], "' says no kind of picture; give a name such as ", arguments[1],
-                ".svg");
-  check_output_file(arguments[1], "the drawing");
-  if (extension == ".dot" || extension == ".gv") {
+  if (kind == "dot" || kind == "gv") {
     write_text_atomically(arguments[1], dot);
-  } else if (extension == ".svg" && options.rankdir == "TB") {
+  } else if (kind == "svg" && options.rankdir == "TB") {
     write_text_atomically(arguments[1], draw_net_as_svg(net, options));
   } else {
-    run_graphviz(dot, arguments[1], extension.substr(1));
+    run_graphviz(dot, arguments[1], kind);
   }
   return 0;
 }

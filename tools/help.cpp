@@ -172,6 +172,13 @@ void print_help(const Command& command) {
   print_whole(out.str());
 }
 
+std::vector<std::string> topic_names() {
+  std::vector<std::string> names;
+  for (const Topic& topic : topics()) names.emplace_back(topic.name);
+  for (const Page& page : pages()) names.push_back(page.type);
+  return names;
+}
+
 bool print_topic(const std::string& name) {
   std::ostringstream out;
   const auto topic = std::ranges::find(topics(), name, &Topic::name);

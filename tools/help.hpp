@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/command.hpp"
 
@@ -11,7 +12,10 @@ namespace crema::tools {
 void print_help();
 /// A command: its usage, and its flags by groups.
 void print_help(const Command& command);
-/// The settings of a topic (solver, net, data), or the page of a layer type. False for other names.
+/// Names beside those of commands that `crema help` takes: the topics (solver, net, data), and the
+/// layer types that have a page.
+std::vector<std::string> topic_names();
+/// The settings of a topic, or the page of a layer type. False for other names.
 bool print_topic(const std::string& name);
 
 }  // namespace crema::tools

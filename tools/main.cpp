@@ -28,41 +28,6 @@
 namespace crema::tools {
 namespace {
 
-/// Published programs separate words by _, ours by -.
-std::string with_dashes(std::string name) {
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
-}
-
-/// The name of the command for which a published program stands, with or without .bin; other names
-/// with dashes.
-std::string command_name(std::string name) {
-  if (const std::string_view bin = ".bin"; name.ends_with(bin)) {
-    name.resize(name.size() - bin.size());
-  }
-  for (const ListedCommand& listed : commands()) {
-    if (std::ranges::count(listed.published, name) > 0) return listed.command->name;
-  }
-  return with_dashes(name);
-}
-
-const Command* find_command(const std::string& name) {
-  const std::string wanted = command_name(name);
-  for (const ListedCommand& listed : commands()) {
-    if (listed.command->name == wanted) return listed.command;
-  }
-  return nullptr;
-}
-
-const Command& need_command(const std::string& name) {
-  if (const Command* command = find_command(name)) return *command;
-  std::vector<std::string> names = {"help"};
-  for (const ListedCommand& listed : commands()) names.push_back(listed.command->name);
-  const std::string hint = nearest_name(with_dashes(name), names);
-  throw Error("there is no command '", name, "'",
-              hint.empty() ? ";" : "; did you mean '" + hint + "'?", " `crema help` lists them");
-}
-
 /// Error where glog cannot write its files: it says so with no reason, and goes on without them.
 void check_log_folder() {
   if (FLAGS_log_dir.empty()) return;
@@ -96,6 +61,19 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
   const int status = command.run(arguments);
   finish_output();
   return status;
+}
+
+/// `crema help` with these words behind it.
+void help_on(const std::vector<std::string>& names) {
+  if (names.empty()) return print_help();
+  if (names.size() > 1)
+    throw Error("help is of one command, layer type or topic, and not also of '", names[1], "'");
+  if (print_topic(names[0])) return;
+  if (const Command* const command = find_command(names[0])) return print_help(*command);
+  std::vector<std::string> known = topic_names();
+  for (const ListedCommand& listed : commands()) known.push_back(listed.command->name);
+  throw Error("there is no command, layer type or topic '", names[0], "'",
+              did_you_mean(names[0], known), "; `crema help` lists them");
 }
 
 /// What to do where the command, or none (null), has no memory left.
@@ -160,11 +138,7 @@ int run(int argc, char** argv) {
     if (!arguments.empty() && arguments[0] == "help") arguments.clear();
   }
   if (wants_help) {
-    if (arguments.empty()) {
-      print_help();
-    } else if (!print_topic(arguments[0])) {
-      print_help(need_command(arguments[0]));
-    }
+    help_on(arguments);
     finish_output();
     return 0;
   }

@@ -84,6 +84,8 @@ std::string value_text(const ShownFlag& flag) {
       return "";
     case FlagValue::file:
       return "FILE";
+    case FlagValue::folder:
+      return "FOLDER";
     case FlagValue::number:
       return "NUMBER";
     default:
@@ -190,12 +192,10 @@ int manual(const std::vector<std::string>& arguments) {
     std::cout << page_of_crema();
     return 0;
   }
-  const auto listed = std::ranges::find_if(
-      commands(), [&](const ListedCommand& one) { return one.command->name == arguments[0]; });
-  if (listed == commands().end() || arguments.size() > 1)
-    throw Error("manual takes one command, and not '", arguments.back(),
-                "'; `crema help` lists them");
-  std::cout << page_of(*listed);
+  if (arguments.size() > 1)
+    throw Error("manual takes one command, and not also '", arguments[1], "'");
+  const Command& command = need_command(arguments[0]);
+  std::cout << page_of(*std::ranges::find(commands(), &command, &ListedCommand::command));
   return 0;
 }
 

@@ -40,7 +40,8 @@ const std::vector<Words>& flags_of_words() {
   return all;
 }
 
-/// Flags whose values are texts of the user's own. All others that take a text take a path.
+constexpr const char* kFolders[] = {"log_dir", "output", "save_images"};
+/// Flags whose values are texts of the user's own. All others that take a text take a file.
 constexpr const char* kTexts[] = {"boxes",  "from_key", "gpu",    "key",   "like",  "memory_budget",
                                   "priors", "resize",   "scores", "stage", "to_key"};
 
@@ -81,6 +82,8 @@ ShownFlag shown(const std::string& name, const std::string& command) {
     flag.words = words->words;
   } else if (std::ranges::count(kTexts, name) > 0) {
     flag.takes = FlagValue::text;
+  } else if (std::ranges::count(kFolders, name) > 0) {
+    flag.takes = FlagValue::folder;
   } else if (info.type == "string") {
     flag.takes = FlagValue::file;
   }

@@ -8,7 +8,7 @@
 
 namespace crema::tools {
 
-enum class FlagValue : uint8_t { none, words, file, number, text };
+enum class FlagValue : uint8_t { none, words, file, folder, number, text };
 
 struct ShownFlag {
   std::string name;

@@ -74,10 +74,14 @@ std::string dot_edges(const DrawnValue& value, size_t v) {
 
 }  // namespace
 
-std::string draw_net(const NetParameter& net, const DrawOptions& options) {
+void check_direction(const std::string& rankdir) {
   const std::vector<std::string> known = {"TB", "LR", "BT", "RL"};
-  if (std::ranges::find(known, options.rankdir) == known.end())
-    throw Error("rankdir '", options.rankdir, "' is not TB, LR, BT or RL");
+  if (std::ranges::find(known, rankdir) == known.end())
+    throw Error("rankdir '", rankdir, "' is not TB, LR, BT or RL");
+}
+
+std::string draw_net(const NetParameter& net, const DrawOptions& options) {
+  check_direction(options.rankdir);
   const NetDrawing drawing = drawing_of(net, options);
   std::string content = text("digraph ", dot_string(drawing.name), " {\n",
                              "  rankdir=", options.rankdir, ";\n  label=", dot_string(drawing.name),

@@ -19,6 +19,9 @@ struct DrawOptions {
   bool expand = false;
 };
 
+/// Error unless it is TB, LR, BT or RL.
+void check_direction(const std::string& rankdir);
+
 /// The graph of the layers for Graphviz (analysis/net_drawing.hpp). Error for another direction.
 std::string draw_net(const NetParameter& net, const DrawOptions& options);
 

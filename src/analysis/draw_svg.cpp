@@ -142,8 +142,8 @@ class Picture {
       for (int k = 0; k < drawing.blocks[b].size; ++k)
         block_of_[static_cast<size_t>(drawing.blocks[b].first + k)] = static_cast<int>(b);
     }
-    from_x_.resize(drawing.values.size());
-    for (size_t i = 0; i < n; ++i) boxes_.push_back(box_of(drawing.nodes[i]));
+    from_x_.resize(n);
+    for (size_t i = 0; i < n; ++i) boxes_.push_back(box_of(static_cast<int>(i)));
     for (size_t b = 0; b < drawing.blocks.size(); ++b)
       frames_.push_back(frame_of(static_cast<int>(b)));
     lay_out_whole();
@@ -176,11 +176,17 @@ class Picture {
   };
   static constexpr int kBorder = 1 << 30;
 
-  LayeredNode box_of(const DrawnNode& node);
+  LayeredNode box_of(int i);
   Frame frame_of(int block);
   void lay_out_whole();
   double label_width(const DrawnValue& value) const {
     return value.label.empty() ? 0 : width_of(shown(value.label), kSmallFont) + 5;
+  }
+  /// Where the edges of a value begin below a node that makes it, from the node's middle.
+  double from_x(int node, int v) const {
+    const std::map<int, double>& places = from_x_[static_cast<size_t>(node)];
+    const auto found = places.find(v);
+    return found == places.end() ? 0 : found->second;
   }
   int index_of(const Part& part, int node) const;
   void add_edge(Part& part, int v, int from, double from_x,
@@ -192,14 +198,15 @@ class Picture {
 
   const NetDrawing* drawing_;
   bool two_lines_;
-  std::vector<int> block_of_;       // of nodes; -1: none
-  std::vector<LayeredNode> boxes_;  // of nodes
-  std::vector<double> from_x_;      // of values, below their makers
+  std::vector<int> block_of_;                  // of nodes; -1: none
+  std::vector<LayeredNode> boxes_;             // of nodes
+  std::vector<std::map<int, double>> from_x_;  // of nodes with several tops: see from_x()
   std::vector<Frame> frames_;
   Part whole_;
 };
 
-LayeredNode Picture::box_of(const DrawnNode& node) {
+LayeredNode Picture::box_of(int i) {
+  const DrawnNode& node = drawing_->nodes[static_cast<size_t>(i)];
   const double name = width_of(shown(node.name), kFont) * 1.07;
   const double what = width_of(shown(node.what), kFont);
   double width = two_lines_ ? std::max(name, what) : name + (node.what.empty() ? 0 : what + 6);
@@ -211,7 +218,7 @@ LayeredNode Picture::box_of(const DrawnNode& node) {
     width = std::max(width, labels);
     double x = -labels / 2 + 7;
     for (const int v : node.tops) {
-      from_x_[static_cast<size_t>(v)] = x;
+      from_x_[static_cast<size_t>(i)][v] = x;
       x += label_width(drawing_->values[static_cast<size_t>(v)]) + 14;
     }
   } else if (!node.tops.empty()) {
@@ -283,7 +290,7 @@ Picture::Frame Picture::frame_of(int b) {
       const auto exit = std::ranges::find(exits, v) - exits.begin();
       if (exit < std::ssize(exits))
         ends.emplace_back(static_cast<int>(first_exit) + static_cast<int>(exit), 0.0);
-      add_edge(part, v, index_of(part, i), from_x_[static_cast<size_t>(v)], ends);
+      add_edge(part, v, index_of(part, i), from_x(i, v), ends);
     }
   }
   part.layout = layered_layout(part.graph);
@@ -327,14 +334,14 @@ void Picture::lay_out_whole() {
           x = frames_[static_cast<size_t>(inside)].entries.at(static_cast<int>(v));
         ends.emplace_back(to, x);
       }
-      double from_x = from_x_[v];
+      double begin = from_x(maker, static_cast<int>(v));
       if (b >= 0) {
         const auto& exits = frames_[static_cast<size_t>(b)].exits;
         const auto exit = exits.find(static_cast<int>(v));
         if (exit == exits.end()) continue;
-        from_x = exit->second;
+        begin = exit->second;
       }
-      add_edge(whole_, static_cast<int>(v), from, from_x, ends);
+      add_edge(whole_, static_cast<int>(v), from, begin, ends);
     }
   }
   whole_.layout = layered_layout(whole_.graph);
@@ -427,7 +434,7 @@ void Picture::draw_node(int i, double x, double y, std::string& boxes) const {
   boxes += "</g>\n";
   for (const int v : node.tops) {
     const DrawnValue& value = drawing_->values[static_cast<size_t>(v)];
-    const double from = x + from_x_[static_cast<size_t>(v)], below = y + box.height;
+    const double from = x + from_x(i, v), below = y + box.height;
     if (value.readers.empty())
       boxes += text("<path class=\"e\" fill=\"none\" stroke=\"", kLine, "\" d=\"M", at(from), " ",
                     at(below), "V", at(below + 12), "\"/>\n");

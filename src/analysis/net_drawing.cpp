@@ -146,7 +146,8 @@ class Builder {
     for (const std::string& top : layer.top()) {
       const auto found = current_.find(top);
       const bool changes = std::ranges::find(layer.bottom(), top) != layer.bottom().end();
-      if (found != current_.end() && !changes) {  // layers of several phases make one blob
+      if (found != current_.end() && !changes &&
+          !is_read_too_early(found->second)) {  // layers of several phases make one blob
         node.tops.push_back(found->second);
         drawing_.values[static_cast<size_t>(found->second)].makers.push_back(index);
         continue;
@@ -156,6 +157,16 @@ class Builder {
       drawing_.values.back().makers.push_back(index);
     }
     drawing_.nodes.push_back(std::move(node));
+  }
+
+  /// Whether a layer reads the value that none made before it, which its node then says: a mistake
+  /// in the order of layers, or a circle.
+  bool is_read_too_early(int value) {
+    const DrawnValue& read = drawing_.values[static_cast<size_t>(value)];
+    DrawnNode& node = drawing_.nodes[static_cast<size_t>(read.makers[0])];
+    if (!node.layers.empty()) return false;
+    node.what = "made later";
+    return true;
   }
 
   void describe(DrawnNode& node, const LayerParameter& layer, bool says_phase = true) const {

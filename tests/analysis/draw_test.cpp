@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <regex>
 #include <sstream>
 
@@ -143,6 +144,38 @@ TEST(LayeredLayout, NodesLieApartAndEdgesGoDown) {
       }
     }
   }
+}
+
+// A blob of two makers, one of which makes others beside it, began at one place below both.
+TEST(DrawSvg, AnEdgeBeginsBelowItsMaker) {
+  const std::string beside = " top: 'another_long_name_of_a_blob' top: 'and_one_more_of_its_kind'";
+  const std::string svg =
+      draw_net_as_svg(net_of(layer("train", "Data", "", "x", beside + " include { phase: TRAIN }") +
+                             layer("t", "Data", "", "x", "include { phase: TEST }") +
+                             layer("relu", "ReLU", "x", "relu")),
+                      {});
+  struct Box {
+    double left, right, bottom;
+  };
+  std::vector<Box> boxes;
+  const std::regex box(
+      "<rect[^>]* x=\"([0-9.]+)\" y=\"([0-9.]+)\" width=\"([0-9.]+)\" "
+      "height=\"([0-9.]+)\"");
+  for (std::sregex_iterator at(svg.begin(), svg.end(), box), end; at != end; ++at) {
+    const auto number = [&](size_t k) { return std::stod((*at)[k]); };
+    boxes.push_back({number(1), number(1) + number(3), number(2) + number(4)});
+  }
+  ASSERT_EQ(boxes.size(), 3) << svg;
+  std::vector<int> edges(boxes.size());  // that begin below each box
+  const std::regex edge("<path class=\"e\" d=\"M([0-9.]+) ([0-9.]+)");
+  for (std::sregex_iterator at(svg.begin(), svg.end(), edge), end; at != end; ++at) {
+    const double x = std::stod((*at)[1]), y = std::stod((*at)[2]);
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      const Box& b = boxes[i];
+      edges[i] += b.left <= x && x <= b.right && std::abs(b.bottom - y) < 1 ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(edges, (std::vector<int>{1, 1, 0})) << svg;
 }
 
 TEST(DrawSvg, ResNet50IsOnePageThatCanBeRead) {

@@ -49,6 +49,10 @@ expect "--solver" crema train --so
 expect "--memory_budget" crema train --memory-
 expect "--no_tune" crema train --no_t
 expect "snapshot stop" crema train --sigint_effect s
+expect "snapshot stop" crema train --sigint-effect s
+expect nets crema classify --save_images ""
+expect "solver" crema help solv
+expect "Softmax SoftmaxWithLoss SoftmaxWithLossOHEM" crema help Softm
 expect "TRAIN TEST" crema time --phase = T  # as bash takes --phase=T apart
 expect "TRAIN TEST" crema time --phase =
 expect "nets/solver.prototxt" crema train --solver nets/s

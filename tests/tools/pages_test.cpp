@@ -297,6 +297,18 @@ std::vector<std::string> mentions_of(const std::string& type) {
           '"' + type + '"'};
 }
 
+/// A test with the headers beside it that it includes: several tests of a layer share their cases.
+std::string test_with_its_cases(const std::string& file) {
+  const std::string test = text_of(source_path(file));
+  std::string all = test;
+  constexpr std::string_view kInclude = "#include \"layers/";
+  for (size_t at = test.find(kInclude); at != std::string::npos; at = test.find(kInclude, at + 1)) {
+    const size_t name = at + kInclude.size();
+    all += text_of(source_path("tests/layers/" + test.substr(name, test.find('"', name) - name)));
+  }
+  return all;
+}
+
 TEST_P(LayerPages, EndWithTheirTest) {
   const Page* page = tools::find_page(GetParam());
   ASSERT_NE(page, nullptr);
@@ -308,7 +320,7 @@ TEST_P(LayerPages, EndWithTheirTest) {
   std::vector<std::string> tests;
   do {
     const std::string file(rest.substr(0, rest.find('`')));
-    tests.push_back(text_of(source_path(file)));
+    tests.push_back(test_with_its_cases(file));
     ASSERT_FALSE(tests.back().empty()) << file << " is not there";
     rest.remove_prefix(file.size());
     separator = rest.substr(0, 4);
