@@ -56,4 +56,23 @@ std::string human_seconds(double seconds) {
   return text;
 }
 
+std::string grouped(int64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string said;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const size_t left = digits.size() - i;
+    if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') said += ',';
+    said += digits[i];
+  }
+  return said;
+}
+
+std::string human_value(double value) {
+  const double size = std::fabs(value);
+  const char* const form = size != 0 && size < 0.001 ? "%.1e" : size < 1000 ? "%.3f" : "%.4g";
+  char text[32];
+  std::snprintf(text, sizeof text, form, value);
+  return text;
+}
+
 }  // namespace crema::tools

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,5 +16,9 @@ std::string human_bytes(double bytes);
 std::optional<size_t> parse_bytes(std::string_view text);
 /// "1h02m", "3m20s", "12s".
 std::string human_seconds(double seconds);
+/// "431,080".
+std::string grouped(int64_t number);
+/// "0.020", "12.345", "1.2e-05": as many signs as tell losses and accuracies apart.
+std::string human_value(double value);
 
 }  // namespace crema::tools
