@@ -88,7 +88,7 @@ std::string records_of(Solver& solver, const SolverParameter& param) {
     if (source == nullptr) continue;
     const int64_t taken = source->records_per_batch() * param.test_iter(static_cast<int>(n));
     said += text(said.empty() ? "" : "; ", "a test takes ", grouped(taken), " of ",
-                 grouped(source->records()));
+                 grouped(source->records()), " records");
   }
   return said;
 }

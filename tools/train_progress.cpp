@@ -44,7 +44,11 @@ void TrainProgress::Sums::add(const IterationReport& report) {
   ++iterations;
   seconds += report.seconds;
   waited += report.data_wait;
-  images += report.images;
+  images += static_cast<double>(report.images);
+}
+
+void TrainProgress::Sums::fade(double part) {
+  for (double* sum : {&seconds, &waited, &images, &iterations}) *sum *= part;
 }
 
 TrainProgress::TrainProgress(Solver& solver, const SolverParameter& param)
@@ -64,13 +68,11 @@ void TrainProgress::finish() {
   end_line();
   if (all_.iterations == 0) return;
   char said[160], rest[80] = "";
-  std::snprintf(said, sizeof said, "%lld iterations in %s: %.1f iterations/s",
-                static_cast<long long>(all_.iterations), human_seconds(all_.seconds).c_str(),
-                static_cast<double>(all_.iterations) / all_.seconds);
+  std::snprintf(said, sizeof said, "%.0f iterations in %s: %.1f iterations/s", all_.iterations,
+                human_seconds(all_.seconds).c_str(), all_.iterations / all_.seconds);
   if (all_.images > 0) {  // else the net has no data layer that counts them
     std::snprintf(rest, sizeof rest, ", %.0f images/s, %.1f%% of the time waiting for data",
-                  static_cast<double>(all_.images) / all_.seconds,
-                  100 * all_.waited / all_.seconds);
+                  all_.images / all_.seconds, 100 * all_.waited / all_.seconds);
   }
   say(text(said, rest));
   if (all_.waited > 0.1 * all_.seconds) {
@@ -90,7 +92,7 @@ void TrainProgress::iteration(const IterationReport& report) {
 
 void TrainProgress::draw(const IterationReport& report) {
   // A test between does not count as training time.
-  const double rate = static_cast<double>(recent_.iterations) / recent_.seconds;
+  const double rate = recent_.iterations / recent_.seconds;
   const double left = (report.max_iterations - report.iteration - 1) / rate;
   std::vector<std::string> fields = {report.max_iterations > 0
                                          ? text(report.iteration + 1, "/", report.max_iterations)
@@ -111,19 +113,18 @@ void TrainProgress::draw(const IterationReport& report) {
   std::snprintf(more, sizeof more, "lr %.3g", report.rate);
   fields.emplace_back(more);
   if (all_.images > 0) {
-    std::snprintf(more, sizeof more, "%.0f images/s",
-                  static_cast<double>(recent_.images) / recent_.seconds);
+    std::snprintf(more, sizeof more, "%.0f images/s", recent_.images / recent_.seconds);
     fields.emplace_back(more);
   }
   line_.draw(fields);
-  recent_ = {};
+  recent_.fade(0.8);  // so that the figures are steady
 }
 
 void TrainProgress::log(const IterationReport& report) {
   char said[200];
-  std::snprintf(said, sizeof said, "Iteration %d (%.4g iter/s, %.3gs/%lld iters), loss = %g",
-                report.iteration, static_cast<double>(logged_.iterations) / logged_.seconds,
-                logged_.seconds, static_cast<long long>(logged_.iterations), report.smoothed_loss);
+  std::snprintf(said, sizeof said, "Iteration %d (%.4g iter/s, %.3gs/%.0f iters), loss = %g",
+                report.iteration, logged_.iterations / logged_.seconds, logged_.seconds,
+                logged_.iterations, report.smoothed_loss);
   log_aside(said);
   int number = 0;
   Net& net = solver_.net();

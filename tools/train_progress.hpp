@@ -41,11 +41,11 @@ class TrainProgress {
   bool watch(const TestReport& report);
   void show_test(const TestReport& report, bool is_best);
 
-  /// Sums over iterations.
+  /// Sums over iterations; the line's forget what is old, little by little.
   struct Sums {
-    double seconds = 0, waited = 0;
-    int64_t images = 0, iterations = 0;
+    double seconds = 0, waited = 0, images = 0, iterations = 0;
     void add(const IterationReport& report);
+    void fade(double part);
   };
 
   Solver& solver_;

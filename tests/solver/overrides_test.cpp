@@ -211,7 +211,7 @@ TEST_F(FreezeTest, FrozenStatisticsStay) {
     Solver solver(param, context, options);
     Tensor& factor = solver.net().layer("b").params()[2]->data;
     EXPECT_EQ(factor.at(0), 0);
-    if (frozen) solver.net().layer("b").params()[2]->data.mutable_data<float>()[0] = 1;
+    if (frozen) factor.change<float>()[0] = 1;
     solver.solve();
     EXPECT_EQ(solver.net().layer("b").params()[2]->data.at(0) > 1, !frozen);
   }
@@ -242,7 +242,7 @@ TEST_F(LastTest, TheBestWeightsAreThoseOfTheBestTest) {
         "'loss' snapshot_best_is: GREATEST ema_decay: 0.5 snapshot_format: ",
         format);
     Solver solver(solver_param(settings), context);
-    std::vector<float> first;
+    std::vector<double> first;
     solver.on_test = [&](const TestReport& report) {
       EXPECT_EQ(report.is_best, report.iteration == 0);
       if (report.iteration == 0) first = params_of(solver.net());
@@ -266,7 +266,7 @@ TEST_F(LastTest, TheBestWeightsAreThoseOfTheBestTest) {
       EXPECT_EQ(fs::read_symlink(last), fs::path(file(5, kind + ending)).filename());
     }
     // A run that goes on knows the best of before.
-    Solver resumed(solver_param(settings + " max_iter: 6"), context);
+    Solver resumed(solver_param(settings), context);
     resumed.restore(folder_ / "s_last.solverstate" + ending);
     ASSERT_TRUE(resumed.best());
     EXPECT_EQ(resumed.best()->iteration, 0);
