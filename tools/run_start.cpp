@@ -70,11 +70,11 @@ const DataSource* counted_source(Net& net) {
   return found;
 }
 
-std::string records_of(Solver& solver, const SolverParameter& param) {
-  std::string said;
+void say_records(Solver& solver, const SolverParameter& param) {
   if (const DataSource* source = counted_source(solver.net())) {
     const int64_t batch = source->records_per_batch() * param.iter_size();
-    said = text(grouped(source->records()), " records, ", grouped(batch), " in an iteration");
+    std::string said =
+        text(grouped(source->records()), " records, ", grouped(batch), " in an iteration");
     if (source->takes_each_once()) {
       char epochs[32];
       std::snprintf(
@@ -82,15 +82,15 @@ std::string records_of(Solver& solver, const SolverParameter& param) {
           static_cast<double>(batch) * param.max_iter() / static_cast<double>(source->records()));
       said += text(": ", grouped(param.max_iter()), " iterations are ", epochs, " epochs");
     }
+    say(said);
   }
   for (size_t n = 0; n < solver.test_nets().size(); ++n) {
     const DataSource* source = counted_source(*solver.test_nets()[n]);
     if (source == nullptr) continue;
     const int64_t taken = source->records_per_batch() * param.test_iter(static_cast<int>(n));
-    said += text(said.empty() ? "" : "; ", "a test takes ", grouped(taken), " of ",
-                 grouped(source->records()), " records");
+    say(text("a test", n > 0 ? text(" of net #", n) : "", " takes ", grouped(taken), " of ",
+             grouped(source->records()), " records"));
   }
-  return said;
 }
 
 }  // namespace
@@ -133,11 +133,11 @@ void say_what_trains(Solver& solver, const SolverParameter& param) {
     const Parameter& parameter = *segment.parameter;
     (learns(parameter) ? trained : parameter.learnable ? frozen : statistics) += segment.count;
   }
-  const std::string classes = classes_of(net), records = records_of(solver, param);
+  const std::string classes = classes_of(net);
   say(text(grouped(trained), " parameters train, ", grouped(frozen), " are frozen",
            statistics > 0 ? text("; ", grouped(statistics), " statistics") : ""));
   if (!classes.empty()) say(classes);
-  if (!records.empty()) say(records);
+  say_records(solver, param);
   const MemoryPlan memory = net.memory();
   say(text("Solving ", printable(net.name()), " on ", net.context().threads(),
            " threads; memory: ", human_bytes(static_cast<double>(memory.activations)),

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "core/utf8.hpp"
+#include "tools/text.hpp"
 
 namespace crema::tools {
 namespace {
@@ -19,6 +20,7 @@ struct Screen {
   std::mutex mutex;
   bool plain = false;
   const ProgressLine* line = nullptr;  // the one that is drawn at present
+  std::string text;                    // of it
 };
 
 Screen& screen() {
@@ -26,13 +28,24 @@ Screen& screen() {
   return screen;
 }
 
-/// Makes the line empty for what is printed next. Under the mutex.
-void erase_line(Screen& screen) {
-  if (screen.line == nullptr) return;
-  std::fputs("\r\033[K", stderr);
-  std::fflush(stderr);
-  screen.line = nullptr;
-}
+/// Makes room for what is printed while it lives, and draws the line below that again. Under the
+/// mutex.
+class Above {
+ public:
+  explicit Above(const Screen& screen) : screen_(screen) {
+    if (screen_.line != nullptr) std::fputs("\r\033[K", stderr);
+    std::fflush(stderr);
+  }
+  ~Above() {
+    if (screen_.line != nullptr) std::fputs(screen_.text.c_str(), stderr);
+    std::fflush(stderr);
+  }
+  Above(const Above&) = delete;
+  Above& operator=(const Above&) = delete;
+
+ private:
+  const Screen& screen_;
+};
 
 void log(Severity severity, const std::string& message) {
   switch (severity) {
@@ -81,12 +94,6 @@ int terminal_columns() {
   return size.ws_col;
 }
 
-int columns_of(const std::string& text) {
-  // Bytes that continue a character of UTF-8 take no column.
-  return static_cast<int>(std::ranges::count_if(
-      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
-}
-
 void use_plain_lines() { screen().plain = on_terminal() && !FLAGS_logtostderr; }
 
 bool shows_plain_lines() { return screen().plain; }
@@ -94,7 +101,7 @@ bool shows_plain_lines() { return screen().plain; }
 void say(Severity severity, const std::string& message) {
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
-  erase_line(on);
+  const Above above(on);
   if (!on.plain || severity == Severity::debug) {
     log(severity, message);
     return;
@@ -114,7 +121,7 @@ void show(const std::string& line) {
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
   if (!on.plain || !is_shown(Severity::info)) return;
-  erase_line(on);
+  const Above above(on);
   std::fprintf(stderr, "%s\n", printable(line).c_str());
 }
 
@@ -124,20 +131,9 @@ void log_aside(const std::string& line) {
   if (on.plain) {
     log_to_files(Severity::info, line);
   } else {
-    erase_line(on);
+    const Above above(on);
     log(Severity::info, line);
   }
-}
-
-size_t fitting_fields(const std::vector<std::string>& fields, int columns) {
-  int used = -2;
-  size_t count = 0;
-  for (const std::string& field : fields) {
-    used += 2 + columns_of(field);
-    if (count > 0 && used > columns) break;
-    ++count;
-  }
-  return count;
 }
 
 bool ProgressLine::due(bool last) const {
@@ -158,6 +154,7 @@ void ProgressLine::draw(const std::vector<std::string>& fields) {
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
   std::fflush(stderr);
   on.line = this;
+  on.text = line;
   was_drawn_ = true;
   drawn_at_ = Clock::now();
 }

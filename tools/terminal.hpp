@@ -14,8 +14,6 @@ namespace crema::tools {
 bool on_terminal();
 /// The columns of that terminal; 80 where it does not say.
 int terminal_columns();
-/// The characters of a text, each taken as one column.
-int columns_of(const std::string& text);
 
 /// From now on messages are plain lines on a terminal: without the time, the thread and the place
 /// in the source that the log has. Not with --logtostderr, which asks for the log itself.
@@ -29,10 +27,6 @@ void say(const std::string& message);
 void show(const std::string& line);
 /// A line of the log that the terminal does not show.
 void log_aside(const std::string& line);
-
-/// How many of the fields, from the left, fit into `columns` with two blanks between them; at least
-/// one.
-size_t fitting_fields(const std::vector<std::string>& fields, int columns);
 
 /// A line of fields on the terminal that redraws itself. It never fills the last column, so that no
 /// terminal begins another line. What say() and show() print goes above it.

@@ -75,4 +75,21 @@ std::string human_value(double value) {
   return text;
 }
 
+int columns_of(const std::string& text) {
+  // Bytes that continue a character of UTF-8 take no column.
+  return static_cast<int>(std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
+
+size_t fitting_fields(const std::vector<std::string>& fields, int columns) {
+  int used = -2;
+  size_t count = 0;
+  for (const std::string& field : fields) {
+    used += 2 + columns_of(field);
+    if (count > 0 && used > columns) break;
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace crema::tools

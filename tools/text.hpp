@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace crema::tools {
 
@@ -20,5 +21,11 @@ std::string human_seconds(double seconds);
 std::string grouped(int64_t number);
 /// "0.020", "12.345", "1.2e-05": as many signs as tell losses and accuracies apart.
 std::string human_value(double value);
+
+/// The characters of a text, each taken as one column.
+int columns_of(const std::string& text);
+/// How many of the fields, from the left, fit into `columns` with two blanks between them; at least
+/// one.
+size_t fitting_fields(const std::vector<std::string>& fields, int columns);
 
 }  // namespace crema::tools

@@ -65,6 +65,8 @@ TrainProgress::TrainProgress(Solver& solver, const SolverParameter& param)
 }
 
 void TrainProgress::finish() {
+  // With the last test.
+  if (shows_plain_lines() && last_) draw(*last_);
   end_line();
   if (all_.iterations == 0) return;
   char said[160], rest[80] = "";
@@ -86,6 +88,7 @@ void TrainProgress::iteration(const IterationReport& report) {
   all_.add(report);
   recent_.add(report);
   logged_.add(report);
+  last_ = report;
   if (display_ > 0 && report.iteration % display_ == 0) log(report);
   if (shows_plain_lines() && line_.due(report.iteration + 1 == report.max_iterations)) draw(report);
 }

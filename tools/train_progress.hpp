@@ -54,6 +54,7 @@ class TrainProgress {
   bool shows_test_loss_;
   ProgressLine line_;
   std::optional<Watched> watched_;
+  std::optional<IterationReport> last_;
   Sums all_, recent_, logged_;
 };
 

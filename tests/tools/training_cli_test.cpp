@@ -14,7 +14,6 @@
 #include "support/database.hpp"
 #include "tools/cli.hpp"
 #include "tools/on_terminal.hpp"
-#include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
 namespace crema::test {
