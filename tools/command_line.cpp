@@ -74,10 +74,15 @@ void set_flag(const CommandLine::Flag& flag) {
   std::string value = flag.value.value_or("true");
   if (is_switch && value == "on") value = "true";
   if (is_switch && value == "off") value = "false";
-  // The one list that grows: the flag again, or a flag file, brings more plug-ins.
+  // Lists that grow: the flag again, or a flag file, brings more. Values of --set and patterns of
+  // --freeze may have commas.
   std::string before;
-  if (flag.name == "plugin" && gflags::GetCommandLineOption("plugin", &before) && !before.empty()) {
-    value = before + "," + value;
+  const char* const between = flag.name == "plugin"                         ? ","
+                              : flag.name == "set" || flag.name == "freeze" ? "\n"
+                                                                            : nullptr;
+  if (between != nullptr && gflags::GetCommandLineOption(flag.name.c_str(), &before) &&
+      !before.empty()) {
+    value = before + between + value;
   }
   if (gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty())
     throw Error("--", flag.name, " cannot be '", value, "'; give ", what_it_takes(type));

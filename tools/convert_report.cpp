@@ -8,7 +8,7 @@
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "tools/interruption.hpp"
-#include "tools/progress_line.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 namespace {

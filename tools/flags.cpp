@@ -18,6 +18,7 @@
 #include "crema/error.hpp"
 #include "crema/plugin.hpp"
 #include "crema/registry.hpp"
+#include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
 DEFINE_string(model, "", "The net's prototxt.");
@@ -81,23 +82,6 @@ DEFINE_string(
 namespace crema::tools {
 namespace {
 
-void log_message(Severity severity, const std::string& message) {
-  switch (severity) {
-    case Severity::debug:
-      VLOG(1) << message;
-      break;
-    case Severity::info:
-      LOG(INFO) << message;
-      break;
-    case Severity::warning:
-      LOG(WARNING) << message;
-      break;
-    case Severity::error:
-      LOG(ERROR) << message;
-      break;
-  }
-}
-
 /// The usual place of the tuning file.
 std::string default_tuning_file() {
   // A file holds the times of one level of vectors.
@@ -117,8 +101,8 @@ std::string tuning_file() {
   const std::string why = why_no_tuning_file(path);
   if (FLAGS_tuning_file.empty()) {
     if (!why.empty() && FLAGS_tune) {
-      LOG(WARNING) << "measured times are not kept: the tuning file " << printable(path) << " "
-                   << why << "; name another one with --tuning_file=FILE";
+      say(Severity::warning, text("measured times are not kept: the tuning file ", printable(path),
+                                  " ", why, "; name another one with --tuning_file=FILE"));
     }
     return why.empty() ? path : "";
   }
@@ -178,7 +162,7 @@ void check_engine(DeviceType device) {
 void load_plugins() {
   for (const std::string& path : split_list(FLAGS_plugin)) {
     const Plugin plugin = load_plugin(path);
-    LOG(INFO) << "Plug-in " << printable(plugin.name) << " brings " << joined(plugin.types);
+    say(text("Plug-in ", printable(plugin.name), " brings ", joined(plugin.types)));
   }
 }
 
@@ -201,21 +185,22 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   ContextOptions options;
   options.threads = threads_flag();
   if (const int cores = omp_get_num_procs(); FLAGS_threads > cores) {
-    LOG(WARNING) << "--threads=" << FLAGS_threads << ": this process may use " << cores
-                 << (cores == 1 ? " core" : " cores") << "; more threads than cores make it slower";
+    say(Severity::warning,
+        text("--threads=", FLAGS_threads, ": this process may use ", cores,
+             cores == 1 ? " core" : " cores", "; more threads than cores make it slower"));
   }
   options.engine = FLAGS_engine;
   options.tune = FLAGS_tune;
   options.tuning_file = tuning_file();
   options.seed = seed_flag().value_or(options.seed);
-  options.logger = log_message;
+  options.logger = [](Severity severity, const std::string& message) { say(severity, message); };
   if (!FLAGS_gpu.empty()) {
     options.device = {DeviceType::cuda, device_to_use()};
   } else if (solver_wants_gpu) {
     std::string why;
     if (cuda_devices(why).empty()) {
-      LOG(WARNING) << "the solver asks for solver_mode: GPU, but " << why
-                   << "; training on the CPU";
+      say(Severity::warning,
+          text("the solver asks for solver_mode: GPU, but ", why, "; training on the CPU"));
     } else {
       options.device = {DeviceType::cuda, solver_device};
     }
@@ -232,8 +217,8 @@ int threads_flag() {
 }
 
 void log_planning(const char* nets) {
-  LOG(INFO) << "Making the " << nets
-            << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
+  say(text("Making the ", nets,
+           FLAGS_tune ? "; what was never timed on this machine is timed first" : ""));
 }
 
 NetOptions net_options(Phase phase) {

@@ -41,6 +41,8 @@ void print_origin(const Origin& origin) {
   line("written by", origin.program());
   line("solver's file", origin.solver());
   line("net's file", origin.net());
+  line("settings of the command line", joined(origin.setting()));
+  line("frozen layers", joined(origin.frozen()));
   const int names = origin.class_name_size();
   if (names == 0) return;
   const auto& all = origin.class_name();
@@ -58,25 +60,53 @@ std::string json_of(const Origin& origin) {
   part("program", origin.program());
   part("solver", origin.solver());
   part("net", origin.net());
+  const auto list = [&](const char* name, const auto& values) {
+    std::vector<std::string> texts;
+    for (const std::string& value : values) texts.push_back(json_string(value));
+    if (!texts.empty()) parts.push_back(text(json_string(name), ": [", joined(texts), "]"));
+  };
+  list("settings", origin.setting());
+  list("frozen", origin.frozen());
   for (const std::string& name : origin.class_name()) names.push_back(json_string(name));
   if (!names.empty()) parts.push_back(text("\"class_names\": [", joined(names), "]"));
   return text("{", joined(parts), "}");
 }
 
-/// What stands beside the arrays of a state.
+/// Of the training: the last test, and the best one by snapshot_best.
+void add_tests(const Origin& origin, std::vector<Fact>& facts) {
+  for (const Origin::Tested& tested : origin.tested()) {
+    const std::string net = tested.net() > 0 ? text(" of test net ", tested.net()) : "";
+    facts.push_back({text("tested ", tested.output(), net),
+                     text(tested.value(), " at iteration ", origin.tested_at())});
+  }
+  if (!origin.has_best_output()) return;
+  facts.push_back(
+      {"best " + origin.best_output(),
+       text(origin.best_value(),
+            origin.has_best_iteration() ? text(" at iteration ", origin.best_iteration()) : "")});
+}
+
+/// What stands beside the arrays of weights and states.
 std::vector<Fact> facts_of(const ArrayFile& file) {
   std::vector<Fact> facts;
   const auto number = [&](const char* name, auto value) {
     facts.push_back({name, text(value), true});
   };
+  const Origin* const origin = origin_of(file);
   if (file.kind == ArrayFile::Kind::weights && file.weights.has_name()) {
     facts.push_back({"net", file.weights.name()});
+  }
+  if (file.kind == ArrayFile::Kind::weights && origin != nullptr) {
+    if (origin->has_iteration()) number("iteration", origin->iteration());
+    add_tests(*origin, facts);
   }
   if (file.kind != ArrayFile::Kind::state) return facts;
   const SolverState& state = file.state;
   number("iteration", state.iter());
   number("steps of the learning rate", state.current_step());
   if (state.has_learned_net()) facts.push_back({"weights", state.learned_net()});
+  if (state.has_type()) facts.push_back({"solver's type", state.type()});
+  if (origin != nullptr) add_tests(*origin, facts);
   if (state.has_seed()) number("seed", state.seed());
   for (const DataCursor& cursor : state.data_cursor()) {
     facts.push_back({"position of " + cursor.layer(),
@@ -274,9 +304,10 @@ extern const Command kInspect = {
     "\n"
     "The kind of a file is told by its contents. For each array: layer, type, index, shape,\n"
     "bytes, least and greatest value, mean, standard deviation, zeros, NaN and infinite values.\n"
-    "For a state: iteration, seed, positions in the data. Files that say so have the program, the\n"
-    "solver and the net that they were made with, and the names of the classes. For a database:\n"
-    "records, first key, shape of the first record. With --json, one line a file, in which bytes\n"
+    "For a state: iteration, seed, positions in the data. Files that say so have the iteration,\n"
+    "the last and the best test, the program, the solver, the net and the settings that they were\n"
+    "made with, and the names of the classes. For a database: records, first key, shape of the\n"
+    "first record. With --json, one line a file, in which bytes\n"
     "of names that are no UTF-8 are U+FFFD. A file that cannot be read gets a message, with\n"
     "--json also a line with file and error, and the next one follows. Exit status 1 if there is\n"
     "one, or if an array holds another number of values than its shape.",

@@ -1,12 +1,11 @@
 #include "tools/required_data.hpp"
 
-#include <glog/logging.h>
-
 #include <string_view>
 
 #include "core/data_source.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 
@@ -21,9 +20,10 @@ void require_data(const Net& net) {
 
 void warn_of_inputs(const Net& net) {
   if (net.inputs().empty()) return;
-  LOG(WARNING) << "the net trains on zeros: input '" << printable(net.inputs()[0])
-               << "' has no values here; put a data layer in its place (`crema layers Data`), or "
-                  "fill it with a program of your own that steps the solver";
+  say(Severity::warning,
+      text("the net trains on zeros: input '", printable(net.inputs()[0]),
+           "' has no values here; put a data layer in its place (`crema layers Data`), or fill it "
+           "with a program of your own that steps the solver"));
 }
 
 void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
@@ -34,12 +34,12 @@ void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
     const int64_t records = source->records(), batch = source->records_per_batch();
     const int64_t taken = batches * batch;
     if (records == 0 || taken <= records || taken % records == 0) continue;
-    LOG(WARNING) << "layer '" << printable(layer->name()) << "' has " << records << " records, and "
-                 << setting << "=" << batches << " takes " << taken
-                 << ": some count more often than others; "
-                 << (records % batch == 0 ? text(setting, "=", records / batch, " takes each once")
-                     : is_flag            ? text("without ", setting, " each counts once")
-                                          : text("give a batch_size that divides ", records));
+    say(Severity::warning,
+        text("layer '", printable(layer->name()), "' has ", records, " records, and ", setting, "=",
+             batches, " takes ", taken, ": some count more often than others; ",
+             records % batch == 0 ? text(setting, "=", records / batch, " takes each once")
+             : is_flag            ? text("without ", setting, " each counts once")
+                                  : text("give a batch_size that divides ", records)));
   }
 }
 

@@ -3,8 +3,9 @@
 namespace crema::tools {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t interrupted = 0;  // the first SIGINT or SIGTERM
 volatile std::sig_atomic_t hung_up = 0;
+volatile std::sig_atomic_t was_hung_up = 0;  // and take() asked for a stop
 volatile std::sig_atomic_t interrupt_stops = 0;
 volatile std::sig_atomic_t pipe_closed = 0;
 
@@ -14,7 +15,7 @@ void on_interrupt(int signal) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
-  interrupted = 1;
+  if (!interrupted) interrupted = signal;
 }
 
 void on_hangup(int) { hung_up = 1; }
@@ -50,6 +51,7 @@ SignalActions::SignalActions(const std::string& sigint_effect, const std::string
       sighup_(effect("sighup_effect", sighup_effect)) {
   interrupted = 0;
   hung_up = 0;
+  was_hung_up = 0;
   interrupt_stops = sigint_ == SolverAction::stop;
   pipe_closed = 0;
   for (size_t i = 0; i < before_.size(); ++i) {
@@ -74,11 +76,18 @@ SolverAction SignalActions::take() const {
   const bool interrupt = interrupted, hangup = hung_up;
   if (interrupt && sigint_ != SolverAction::stop) interrupted = 0;
   if (hangup) hung_up = 0;
+  if (hangup && sighup_ == SolverAction::stop) was_hung_up = 1;
   if (pipe_closed) return SolverAction::stop;  // nobody reads what the run says any more
   const SolverAction first = interrupt ? sigint_ : SolverAction::none;
   const SolverAction second = hangup ? sighup_ : SolverAction::none;
   if (first == SolverAction::stop || second == SolverAction::stop) return SolverAction::stop;
   return first == SolverAction::none ? second : first;
+}
+
+int SignalActions::stopped_by() const {
+  if (interrupted && sigint_ == SolverAction::stop) return interrupted;
+  if (was_hung_up) return SIGHUP;
+  return pipe_closed ? SIGPIPE : 0;
 }
 
 }  // namespace crema::tools

@@ -27,6 +27,8 @@ class SignalActions {
 
   /// What the signals since the last call ask for.
   SolverAction take() const;
+  /// The signal for which take() asked for a stop; 0: none did.
+  int stopped_by() const;
 
  private:
   SolverAction sigint_, sighup_;

@@ -56,4 +56,40 @@ std::string human_seconds(double seconds) {
   return text;
 }
 
+std::string grouped(int64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string said;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const size_t left = digits.size() - i;
+    if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') said += ',';
+    said += digits[i];
+  }
+  return said;
+}
+
+std::string human_value(double value) {
+  const double size = std::fabs(value);
+  const char* const form = size != 0 && size < 0.001 ? "%.1e" : size < 1000 ? "%.3f" : "%.4g";
+  char text[32];
+  std::snprintf(text, sizeof text, form, value);
+  return text;
+}
+
+int columns_of(const std::string& text) {
+  // Bytes that continue a character of UTF-8 take no column.
+  return static_cast<int>(std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
+
+size_t fitting_fields(const std::vector<std::string>& fields, int columns) {
+  int used = -2;
+  size_t count = 0;
+  for (const std::string& field : fields) {
+    used += 2 + columns_of(field);
+    if (count > 0 && used > columns) break;
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace crema::tools

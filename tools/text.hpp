@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace crema::tools {
 
@@ -15,5 +17,15 @@ std::string human_bytes(double bytes);
 std::optional<size_t> parse_bytes(std::string_view text);
 /// "1h02m", "3m20s", "12s".
 std::string human_seconds(double seconds);
+/// "431,080".
+std::string grouped(int64_t number);
+/// "0.020", "12.345", "1.2e-05": as many signs as tell losses and accuracies apart.
+std::string human_value(double value);
+
+/// The characters of a text, each taken as one column.
+int columns_of(const std::string& text);
+/// How many of the fields, from the left, fit into `columns` with two blanks between them; at least
+/// one.
+size_t fitting_fields(const std::vector<std::string>& fields, int columns);
 
 }  // namespace crema::tools

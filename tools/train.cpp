@@ -1,8 +1,7 @@
 // crema train: runs a solver.
-#include <glog/logging.h>
-
-#include <cstdio>
-#include <memory>
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "core/split_list.hpp"
 #include "core/utf8.hpp"
@@ -10,12 +9,16 @@
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "solver/overrides.hpp"
 #include "tools/command.hpp"
+#include "tools/command_line.hpp"
 #include "tools/flags.hpp"
-#include "tools/progress_line.hpp"
 #include "tools/required_data.hpp"
+#include "tools/run_start.hpp"
 #include "tools/signals.hpp"
+#include "tools/terminal.hpp"
 #include "tools/text.hpp"
+#include "tools/train_progress.hpp"
 
 DEFINE_string(solver, "", "The solver prototxt.");
 DEFINE_string(snapshot, "", "Continue from this .solverstate.");
@@ -26,145 +29,24 @@ DEFINE_string(sigint_effect, "stop",
               "What SIGINT and SIGTERM do: snapshot, stop (after a snapshot, where the solver "
               "takes any) or none.");
 DEFINE_string(sighup_effect, "snapshot", "What SIGHUP does: snapshot, stop or none.");
+DEFINE_string(set, "",
+              "A value in place of that in the files, such as base_lr=0.01 of the solver or "
+              "net.conv1.num_output=32 of a layer. The flag again sets more.");
+DEFINE_string(freeze, "",
+              "The last layer that does not learn, with all before it; or a regular expression "
+              "between slashes for the names of layers, such as '/conv.*/'. The flag again "
+              "freezes more.");
+DEFINE_bool(allow_no_loss, false, "Train a net without a loss, in place of an error.");
 
 namespace crema::tools {
 namespace {
-
-/// Writes what the solver reports: lines that published log parsers read, or one line that redraws
-/// itself on a terminal.
-class Progress {
- public:
-  Progress(Solver& solver, const SolverParameter& param)
-      : solver_(solver),
-        display_(param.display()),
-        shows_test_loss_(param.test_compute_loss()),
-        terminal_(on_terminal()) {
-    solver.on_iteration = [this](const IterationReport& report) { iteration(report); };
-    solver.on_test = [this](const TestReport& report) { test(report); };
-    solver.on_snapshot = [this](const std::string& path) {
-      end_line();
-      LOG(INFO) << "Snapshotting to " << printable(path) << " and its .caffemodel";
-    };
-  }
-
-  /// What is said once at the end.
-  void finish() {
-    end_line();
-    if (iterations_ == 0) return;
-    char text[160], rest[80] = "";
-    std::snprintf(text, sizeof text, "%lld iterations in %s: %.1f iterations/s",
-                  static_cast<long long>(iterations_), human_seconds(seconds_).c_str(),
-                  static_cast<double>(iterations_) / seconds_);
-    if (images_ > 0) {  // else the net has no data layer that counts them
-      std::snprintf(rest, sizeof rest, ", %.0f images/s, %.1f%% of the time waiting for data",
-                    static_cast<double>(images_) / seconds_, 100 * waited_ / seconds_);
-    }
-    LOG(INFO) << text << rest;
-    if (waited_ > 0.1 * seconds_) {
-      LOG(WARNING) << "training waited for data for more than 10% of the time; use faster storage, "
-                      "smaller images, or more threads of the data layer";
-    }
-  }
-
-  void end_line() { line_.end(); }
-
- private:
-  void iteration(const IterationReport& report) {
-    ++iterations_;
-    seconds_ += report.seconds;
-    waited_ += report.data_wait;
-    images_ += report.images;
-    recent_seconds_ += report.seconds;
-    recent_waited_ += report.data_wait;
-    recent_images_ += report.images;
-    ++recent_;
-    const bool due = display_ > 0 && report.iteration % display_ == 0;
-    if (terminal_) {
-      if (line_.due(report.iteration + 1 == report.max_iterations)) draw(report);
-    } else if (due) {
-      log(report);
-    }
-  }
-
-  void draw(const IterationReport& report) {
-    const double rate = recent_ / recent_seconds_;
-    const double left = (report.max_iterations - report.iteration - 1) / rate;
-    char text[200];
-    std::snprintf(text, sizeof text,
-                  "iteration %d/%d  loss %.4f  lr %.4g  %.0f images/s  %.1f it/s  data wait "
-                  "%.1f%%  %s left",
-                  report.iteration + 1, report.max_iterations, report.smoothed_loss, report.rate,
-                  static_cast<double>(recent_images_) / recent_seconds_, rate,
-                  100 * recent_waited_ / recent_seconds_, human_seconds(left).c_str());
-    line_.draw(text);
-    forget_recent();
-  }
-
-  void log(const IterationReport& report) {
-    char text[200];
-    std::snprintf(text, sizeof text, "Iteration %d (%.4g iter/s, %.3gs/%d iters), loss = %g",
-                  report.iteration, recent_ / recent_seconds_, recent_seconds_, recent_,
-                  report.smoothed_loss);
-    LOG(INFO) << text;
-    int number = 0;
-    Net& net = solver_.net();
-    for (const auto& name : net.outputs()) {
-      const Tensor values = net.output(name);
-      const float weight = net.loss_weight(name);
-      for (int64_t i = 0; i < values.count(); ++i, ++number) {
-        log_output("Train", number, name, values.at(i), weight);
-      }
-    }
-    LOG(INFO) << "Iteration " << report.iteration << ", lr = " << report.rate;
-    forget_recent();
-  }
-
-  static void log_output(const char* which, int number, const std::string& name, double value,
-                         float weight) {
-    std::string loss;
-    if (weight != 0) loss = text(" (* ", weight, " = ", weight * value, " loss)");
-    LOG(INFO) << "    " << which << " net output #" << number << ": " << printable(name) << " = "
-              << value << loss;
-  }
-
-  void test(const TestReport& report) {
-    end_line();
-    LOG(INFO) << "Iteration " << report.iteration << ", Testing net (#" << report.net << ")";
-    if (shows_test_loss_) LOG(INFO) << "Test loss: " << report.loss;
-    int number = 0;
-    for (const auto& output : report.outputs) {
-      for (const auto& one : report.classes) {
-        if (one.output == output.name)
-          LOG(INFO) << "class" << one.label << ": " << one.average_precision
-                    << (one.name.empty() ? "" : " (" + printable(one.name) + ")");
-      }
-      log_output("Test", number++, output.name, output.value, output.loss_weight);
-    }
-  }
-
-  /// Display covers what happened since the last one: tests between do not count as training time.
-  void forget_recent() {
-    recent_seconds_ = recent_waited_ = 0;
-    recent_images_ = 0;
-    recent_ = 0;
-  }
-
-  Solver& solver_;
-  int display_;
-  bool shows_test_loss_;
-  bool terminal_;
-  ProgressLine line_;
-  int64_t iterations_ = 0, images_ = 0, recent_images_ = 0;
-  int recent_ = 0;
-  double seconds_ = 0, waited_ = 0, recent_seconds_ = 0, recent_waited_ = 0;
-};
 
 /// Whether the run continues, as --snapshot or --resume asks for.
 bool continues(const SolverParameter& param, const SourceMap& source) {
   if (!FLAGS_resume) return !FLAGS_snapshot.empty();
   if (Solver::has_snapshot(param, source)) return true;
-  LOG(INFO) << "No snapshot to resume from: starting from "
-            << (FLAGS_weights.empty() ? "scratch" : printable(FLAGS_weights));
+  say(text("No snapshot to resume from: starting from ",
+           FLAGS_weights.empty() ? "scratch" : printable(FLAGS_weights)));
   return false;
 }
 
@@ -179,46 +61,81 @@ void continue_run(Solver& solver, const SolverParameter& param) {
   } else {
     solver.restore(from);
   }
-  LOG(INFO) << "Resuming from " << printable(from) << " at iteration " << solver.iteration();
+  say(text("Resuming from ", printable(from), " at iteration ", solver.iteration()));
   if (solver.iteration() >= param.max_iter()) {
-    LOG(WARNING) << "the snapshot is at iteration " << solver.iteration() << ", max_iter is "
-                 << param.max_iter() << ": nothing to train; raise max_iter";
+    say(Severity::warning,
+        text("the snapshot is at iteration ", solver.iteration(), ", max_iter is ",
+             param.max_iter(), ": nothing to train; raise max_iter"));
   }
+}
+
+/// The last line: where the best weights are.
+void say_best(const Solver& solver) {
+  const auto best = solver.best();
+  if (!best) return;
+  say(text("best: ", printable(best->output), " ", human_value(best->value),
+           best->iteration >= 0 ? text(" at iteration ", best->iteration) : "",
+           best->file.empty() ? "" : ", " + printable(best->file)));
+}
+
+/// The entries of a flag that may be given several times.
+std::vector<std::string> entries(const std::string& flag) {
+  std::vector<std::string> found;
+  for (size_t begin = 0; begin < flag.size();) {
+    const size_t end = std::min(flag.find('\n', begin), flag.size());
+    found.push_back(flag.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return found;
 }
 
 int train(const std::vector<std::string>& arguments) {
   refuse_arguments("train", arguments, "give the solver with --solver=FILE");
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "resume", FLAGS_resume);
-  SolverParameter param;
+  use_plain_lines();
+  SolverParameter given;
   SourceMap source;
-  read_text_proto(required_flag("solver", FLAGS_solver), param, &source);
+  read_text_proto(required_flag("solver", FLAGS_solver), given, &source);
+  SolverOptions options = solver_options();
+  options.set = entries(FLAGS_set);
+  options.freeze = entries(FLAGS_freeze);
+  options.needs_loss = !FLAGS_allow_no_loss && !called_as_caffe();
+  SolverParameter param = given;  // with what --set gives; the solver sets it anew, and says so
+  SourceMap places = source;
+  Overrides(options.set).apply(param, places);
   if (!param.has_max_iter()) throw Error(FLAGS_solver, ": the solver has no max_iter; add it");
   check_signal_effects(FLAGS_sigint_effect, FLAGS_sighup_effect);
 
   const bool wants_gpu = param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
   Context context(context_options(wants_gpu, param.device_id()));
-  SolverOptions options = solver_options();
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
   const bool is_continued = continues(param, source);
+  // --resume goes on with the snapshots that have the prefix.
+  if (!is_continued || !FLAGS_resume) check_other_runs(param, source, FLAGS_snapshot);
   if (is_continued) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;
+  if (!options.freeze.empty() && !is_continued && FLAGS_weights.empty() &&
+      param.weights_size() == 0) {
+    say(Severity::warning,
+        "--freeze without --weights: the frozen layers keep the values of their fillers");
+  }
   log_planning("nets");
-  Solver solver(param, source, context, options);
+  Solver solver(given, source, context, options);
   warn_of_inputs(solver.net());
   for (size_t n = 0; n < solver.test_nets().size(); ++n)
     warn_of_repeats(*solver.test_nets()[n], param.test_iter(static_cast<int>(n)), "test_iter");
   // Until here the signals end the program.
   const SignalActions signals(FLAGS_sigint_effect, FLAGS_sighup_effect);
 
-  Progress progress(solver, param);
+  TrainProgress progress(solver, param);
   solver.poll = [&] { return signals.take(); };
-  if (is_continued) continue_run(solver, param);
-  const MemoryPlan memory = solver.net().memory();
-  LOG(INFO) << "Solving " << printable(solver.net().name()) << " on " << context.threads()
-            << " threads; memory: " << human_bytes(static_cast<double>(memory.activations))
-            << " activations, " << human_bytes(static_cast<double>(memory.parameters))
-            << " parameters, " << human_bytes(static_cast<double>(memory.engines)) << " engines";
+  if (is_continued) {
+    continue_run(solver, param);
+  } else {
+    remove_other_states(param, source);
+  }
+  say_what_trains(solver, param);
   bool finished = false;
   try {
     finished = solver.solve();
@@ -227,8 +144,10 @@ int train(const std::vector<std::string>& arguments) {
     throw;
   }
   progress.finish();
-  LOG(INFO) << (finished ? "Optimization Done." : "Optimization stopped early.");
-  return 0;
+  say(finished ? "Optimization Done." : "Optimization stopped early.");
+  say_best(solver);
+  const int signal = finished ? 0 : signals.stopped_by();
+  return signal == 0 ? 0 : 128 + signal;  // as shells do
 }
 
 }  // namespace
@@ -239,21 +158,33 @@ extern const Command kTrain = {
     "  crema train --solver solver.prototxt [--weights net.caffemodel | --snapshot "
     "run.solverstate]\n"
     "  crema train --solver solver.prototxt --resume [--weights net.caffemodel]\n"
+    "  crema train --solver solver.prototxt --set base_lr=0.01 --set net.data.batch_size=32\n"
+    "  crema train --solver solver.prototxt --weights net.caffemodel --freeze conv5\n"
     "\n"
     "--resume continues from the newest whole snapshot of the solver, and names damaged ones. If\n"
     "there is none, the run starts from scratch, or from --weights.\n"
     "\n"
     "Paths inside prototxt files are relative to the working directory. On a terminal one line\n"
-    "shows the progress; otherwise lines are logged as published tools do, so that log parsers\n"
-    "read them.\n"
+    "shows the progress, and one each test; otherwise lines are logged as published tools do, so\n"
+    "that log parsers read them. The files in --log_dir have these lines in any case.\n"
+    "\n"
+    "--set gives values in place of those in the files, by the names of fields and layers:\n"
+    "base_lr=0.01, net.data.batch_size=32, net.conv1.convolution_param.num_output=32. net. is for\n"
+    "the layers of that name in all nets, train_net. and test_net. for those of training or "
+    "tests.\n"
+    "Snapshots name these values (crema inspect).\n"
+    "\n"
+    "A run does not write over the snapshots of another one: it is an error without --overwrite.\n"
     "\n"
     "SIGINT (Ctrl-C) and SIGTERM stop the run after a snapshot, where the solver takes any, and a\n"
     "second one ends it at once; SIGHUP takes a snapshot. --sigint_effect and --sighup_effect\n"
     "change this. When the reader of the messages ends, as tee does at Ctrl-C (SIGPIPE), the run\n"
-    "stops after a snapshot, too.",
-    {"solver", "snapshot", "resume", "weights", "strict", "gpu", "threads", "engine", "tune",
-     "tuning_file", "seed", "plugin", "fuse", "memory_budget", "level", "stage", "sigint_effect",
-     "sighup_effect"},
+    "stops after a snapshot, too. The exit status of a run that a signal stopped is 128 and the\n"
+    "number of the signal: 130 after Ctrl-C.",
+    {"solver",  "snapshot",      "resume",        "weights",     "strict",        "gpu",
+     "threads", "engine",        "tune",          "tuning_file", "seed",          "plugin",
+     "fuse",    "memory_budget", "level",         "stage",       "sigint_effect", "sighup_effect",
+     "set",     "freeze",        "allow_no_loss", "overwrite"},
     train,
     1,
     NetUse::runs};

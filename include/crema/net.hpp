@@ -85,6 +85,12 @@ struct NetOptions {
   std::vector<std::string> weights = {};
   bool need_all_weights = false;
   bool strict = false;
+  /// Layers that do not learn, although the net trains: a name stands for the layer and all before
+  /// it in the prototxt, a regular expression between slashes, such as "/conv.*/", for the layers
+  /// whose whole names it matches. Their parameters keep their values, BatchNorm among them uses
+  /// its stored statistics, and backward leaves out what no other layer needs. Error for a name or
+  /// a pattern of no layer.
+  std::vector<std::string> freeze = {};
   /// A run state owned by the caller. It must outlive the net; the caller changes it between
   /// passes. Null: the net has its own, with the seed of the context, and counts forward passes in
   /// it.

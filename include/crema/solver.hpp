@@ -32,6 +32,18 @@ struct SolverOptions {
   /// Error unless these files together contain every layer of the net that has parameters, and no
   /// other layer.
   bool strict_weights = false;
+  /// NetOptions::freeze of the training net.
+  std::vector<std::string> freeze = {};
+  /// Values in place of those in the files, each as "FIELD=VALUE": "base_lr=0.01" of the solver;
+  /// "net.LAYER.FIELD" of the layers of that name in all nets, "train_net.LAYER.FIELD" and
+  /// "test_net.LAYER.FIELD" in those of training or of tests. FIELD may go into messages
+  /// ("convolution_param.num_output") and have an index ("param[0].lr_mult"). A layer's field may
+  /// also be one of its own settings ("num_output"), of transform_param or of loss_param. A list
+  /// is replaced as a whole, by values that commas separate. Error for what is no field, or no
+  /// value of one. Snapshots name them.
+  std::vector<std::string> set = {};
+  /// Error in place of a warning if the training net has no loss.
+  bool needs_loss = false;
 };
 
 /// A request to a running solver; the result of Solver::poll.
@@ -65,6 +77,8 @@ struct TestReport {
   /// Without outputs whose rows differ in number from batch to batch, as those of DetectionOutput:
   /// their places mean nothing together.
   std::vector<Output> outputs;
+  /// Whether it is the best so far by the solver's snapshot_best.
+  bool is_best = false;
   /// With show_per_class_result, for outputs of DetectionEvaluate: classes with true boxes.
   struct Class {
     std::string output;
@@ -138,6 +152,16 @@ class Solver {
   /// warning that names it. Error if that is so for all of them, or if a file cannot be read for
   /// another reason than damage: a run from scratch would write over the snapshots.
   std::string resume();
+  /// The best test so far, by the solver's snapshot_best, which names `output` and `net`.
+  struct Best {
+    std::string output;
+    int net = 0;
+    double value = 0;
+    int iteration = 0;
+    std::string file;  // PREFIX_best.caffemodel, or ""
+  };
+  /// None without snapshot_best, and before the first test.
+  std::optional<Best> best() const;
   /// Whether there is a snapshot for resume() of a solver with these settings, damaged or not: a
   /// run that has one needs no weights to start from (SolverOptions::weights).
   static bool has_snapshot(const SolverParameter& param, const SourceMap& source);

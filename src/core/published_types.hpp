@@ -23,4 +23,20 @@ inline std::string bare_name(std::string_view name) {
   return text;
 }
 
+/// Whether layers of a type read the settings, such as "data_param" or "transform_param".
+inline bool reads_settings(const std::string& type, std::string_view settings) {
+  if (bare_name(type) + "param" == bare_name(settings)) return true;
+  if (settings == "transform_param") return type.ends_with("Data") && type != "DummyData";
+  const std::string* const others = published_type(type);
+  if (others == nullptr) return false;
+  const auto is_blank = [&](size_t place) {
+    return place >= others->size() || (*others)[place] == ' ';
+  };
+  for (size_t at = others->find(settings); at != std::string::npos;
+       at = others->find(settings, at + 1)) {
+    if ((at == 0 || is_blank(at - 1)) && is_blank(at + settings.size())) return true;
+  }
+  return false;
+}
+
 }  // namespace crema

@@ -1,5 +1,7 @@
 #include "model/snapshot_file.hpp"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <climits>
 #include <cmath>
@@ -21,6 +23,7 @@
 #include "model/hdf5_checksum.hpp"
 #include "model/hdf5_file.hpp"
 #include "model/partial_copy.hpp"
+#include "model/text_diagnosis.hpp"
 #include "model/whole_file.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
@@ -83,6 +86,15 @@ constexpr std::pair<const char*, int> kOriginTexts[] = {
     {"origin_solver", Origin::kSolverFieldNumber},
     {"origin_net", Origin::kNetFieldNumber}};
 constexpr const char* kOriginClasses = "origin_class_name";
+/// What these do not have, as the text of an Origin.
+constexpr const char* kOriginRun = "origin_run";
+
+Origin without_texts(Origin origin) {
+  for (const auto& [name, field] : kOriginTexts)
+    origin.GetReflection()->ClearField(&origin, Origin::descriptor()->FindFieldByNumber(field));
+  origin.clear_class_name();
+  return origin;
+}
 
 void write_origin(Hdf5Writer& file, const Origin& origin) {
   for (const auto& [name, field] : kOriginTexts) {
@@ -90,6 +102,11 @@ void write_origin(Hdf5Writer& file, const Origin& origin) {
         origin.GetReflection()->GetString(origin, Origin::descriptor()->FindFieldByNumber(field));
     if (!text.empty()) file.put_attribute(name, text);
   }
+  std::string run;
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  printer.PrintToString(without_texts(origin), &run);
+  if (!run.empty()) file.put_attribute(kOriginRun, run);
   // The longest one is the last: it takes space that the others would need near the file's begin.
   if (origin.class_name_size() > 0)
     file.put_attribute(kOriginClasses, joined(origin.class_name(), "\n"));
@@ -97,6 +114,13 @@ void write_origin(Hdf5Writer& file, const Origin& origin) {
 
 Origin read_origin(const Hdf5Reader& file) {
   Origin origin;
+  // A newer version may have written fields that this one does not know.
+  google::protobuf::TextFormat::Parser parser;
+  FirstMessage unused;
+  parser.RecordErrorsTo(&unused);
+  parser.AllowUnknownField(true);
+  if (!parser.ParseFromString(file.attribute(kOriginRun), &origin)) origin.Clear();
+  origin = without_texts(origin);
   for (const auto& [name, field] : kOriginTexts) {
     const std::string text = file.attribute(name);
     if (text.empty()) continue;

@@ -1,5 +1,6 @@
 #include "model/source_map.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -71,7 +72,17 @@ SourceMap::Found SourceMap::find(std::string_view path) const {
   return found;
 }
 
+void SourceMap::set_elsewhere(const std::string& path, std::string place) {
+  elsewhere_[path] = std::move(place);
+}
+
 Position SourceMap::position(std::string_view path) const {
+  // "stepvalue[1]" is part of "stepvalue".
+  const std::string_view whole = path.substr(0, std::min(path.find('['), path.size()));
+  for (const auto& key : {path, whole}) {
+    if (const auto found = elsewhere_.find(key); found != elsewhere_.end())
+      return {found->second, 0, 0};
+  }
   if (!parsed_) return {};
   const Found found = find(path);
   return parsed_->source.position(found.line, found.column);
@@ -81,6 +92,7 @@ SourceMap SourceMap::nested(std::string_view path) const {
   const Found found = find(path);
   if (found.places == nullptr) return {};
   SourceMap map = *this;
+  map.elsewhere_.clear();
   map.type_ = found.type;
   map.places_ = found.places;
   return map;

@@ -4,6 +4,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,6 +40,8 @@ class SourceMap {
   /// out is 0. For a field that is not in the text: the nearest enclosing one that is, else the
   /// file.
   Position position(std::string_view path) const;
+  /// The field at `path` came from elsewhere, which `place` names: position() then gives that.
+  void set_elsewhere(const std::string& path, std::string place);
 
   /// Whether the message is a part of the one that the file has.
   bool is_nested() const { return parsed_ && places_ != &parsed_->places; }
@@ -52,6 +55,7 @@ class SourceMap {
   Found find(std::string_view path) const;
 
   std::shared_ptr<const Parsed> parsed_;
+  std::map<std::string, std::string, std::less<>> elsewhere_;  // path -> place
   // The message that paths start from: a part of parsed_.
   const google::protobuf::Descriptor* type_ = nullptr;
   const google::protobuf::TextFormat::ParseInfoTree* places_ = nullptr;

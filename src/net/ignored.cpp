@@ -1,6 +1,5 @@
 // Warns of settings that have no effect here: those of forks, and those of other layer types.
 #include <algorithm>
-#include <string_view>
 
 #include "core/published_engine.hpp"
 #include "core/published_types.hpp"
@@ -52,13 +51,6 @@ bool contains(std::span<const int> numbers, int number) {
   return std::ranges::find(numbers, number) != numbers.end();
 }
 
-/// Whether layers of a type read the settings. `others`: of published_type().
-bool reads_settings(std::string_view type, const std::string& others, std::string_view settings) {
-  if (bare_name(type) + "param" == bare_name(settings)) return true;
-  if (settings == "transform_param") return type.ends_with("Data") && type != "DummyData";
-  return text(" ", others, " ").find(text(" ", settings, " ")) != std::string::npos;
-}
-
 /// The settings of other types that the layer has. Layers of plug-ins read what they like.
 std::vector<std::string> settings_of_others(const LayerParameter& layer) {
   std::vector<const FieldDescriptor*> fields;
@@ -68,8 +60,7 @@ std::vector<std::string> settings_of_others(const LayerParameter& layer) {
   for (const auto* field : fields) {
     const bool settings = field->message_type() != nullptr && !field->is_repeated() &&
                           !field->is_extension() && !contains(kIgnoredLayerFields, field->number());
-    if (settings && !reads_settings(layer.type(), *others, field->name()))
-      names.push_back(field->name());
+    if (settings && !reads_settings(layer.type(), field->name())) names.push_back(field->name());
   }
   return names;
 }
@@ -140,7 +131,7 @@ std::string settings_with_bias_term(const std::string& type) {
   const auto& fields = *LayerParameter::descriptor();
   for (int i = 0; others != nullptr && i < fields.field_count(); ++i) {
     const FieldDescriptor& field = *fields.field(i);
-    if (field.message_type() != nullptr && reads_settings(type, *others, field.name()) &&
+    if (field.message_type() != nullptr && reads_settings(type, field.name()) &&
         field.message_type()->FindFieldByName("bias_term") != nullptr)
       return std::string(field.name());
   }

@@ -81,6 +81,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   const ThreadScope threads(context.threads());
   std::vector<Position>& positions = upgrade.positions;
   filter_net(*plan, net, positions);
+  freeze_layers(*plan, net);
   note_ignored_fields(*plan, net);
 
   const auto graph = std::make_shared<Graph>();

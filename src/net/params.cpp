@@ -200,6 +200,12 @@ void place_params(Plan& plan, const NetParameter& message) {
       }
     }
   }
+  // A parameter that a frozen layer shares does not learn in any layer.
+  for (size_t i = 0; i < plan.frozen.size(); ++i) {
+    if (!plan.frozen[i]) continue;
+    for (const auto& parameter : plan.layers[i]->params())
+      owners.at(parameter->storage().get())->lr_mult = 0;
+  }
   if (plan.options.share_params_with != nullptr) {
     share_with_net(plan);
     // Parameters that the other net has are not in this arena.

@@ -63,6 +63,7 @@ struct Plan {
   std::vector<std::unique_ptr<Layer>> own_layers;
   ParameterArena arena;
   std::vector<LeftOut> left_out;
+  std::vector<bool> frozen;    // by node: NetOptions::freeze names the layer; empty: none
   ClassNames trained_classes;  // those that the message's `origin` names
   std::vector<std::string> notes;
   std::function<void(size_t)> on_gradient;
@@ -124,6 +125,9 @@ void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions)
 NetParameter layers_of(const NetParameter& net, NetOptions options);
 /// Whether the include or exclude rules of the layer hold for the options.
 bool in_state(const LayerParameter& layer, const NetOptions& options);
+/// freeze.cpp: sets Plan::frozen, and lets frozen layers use stored statistics. Error if
+/// NetOptions::freeze names no layer.
+void freeze_layers(Plan& plan, NetParameter& net);
 /// ignored.cpp: warns of fields that are set but have no effect.
 void note_ignored_fields(Plan& plan, const NetParameter& net);
 /// The settings that layers of the type read and that have a bias_term: "convolution_param"; ""

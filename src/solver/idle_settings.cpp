@@ -25,15 +25,17 @@ void warn_of_detection_settings(const SolverParameter& param,
   }
 }
 
-void warn_if_idle(Net& net) {
+void warn_if_idle(Net& net, bool needs_loss) {
   const bool has_loss = std::ranges::any_of(
       net.blob_names(), [&](const std::string& blob) { return net.loss_weight(blob) != 0; });
   const bool has_learner = std::ranges::any_of(
       net.params().segments(), [](const auto& segment) { return learns(*segment.parameter); });
   if (!has_loss) {
-    net.context().log(Severity::warning,
-                      "the training net has no loss, so training changes nothing; add a loss "
-                      "layer, or loss_weight to a layer");
+    const char* const advice =
+        "the training net has no loss, so training changes nothing; add a loss layer, or "
+        "loss_weight to a layer";
+    if (needs_loss) throw Error(advice, "; --allow_no_loss runs it all the same");
+    net.context().log(Severity::warning, advice);
   } else if (!has_learner) {
     net.context().log(Severity::warning,
                       "the training net has no parameters that learn, so training changes nothing; "

@@ -81,15 +81,15 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
     throw Error("the solver names ", given,
                 " training nets; keep one of net, net_param, train_net, train_net_param");
   auto from_file = [&](const std::string& file, const NetOptions& net) {
-    return NetSource{locate(file, source.file()), nullptr, "", net};
+    return NetSource{locate(file, source.file()), nullptr, "", net, nullptr, {}};
   };
   const NetOptions train =
       net_options(options, Phase::train, param.has_train_state() ? &param.train_state() : nullptr);
   if (param.has_net()) nets.train = from_file(param.net(), train);
   if (param.has_train_net()) nets.train = from_file(param.train_net(), train);
-  if (param.has_net_param()) nets.train = {"", &param.net_param(), "net_param", train};
+  if (param.has_net_param()) nets.train = {"", &param.net_param(), "net_param", train, nullptr, {}};
   if (param.has_train_net_param())
-    nets.train = {"", &param.train_net_param(), "train_net_param", train};
+    nets.train = {"", &param.train_net_param(), "train_net_param", train, nullptr, {}};
 
   // Test nets: test_net_param, then test_net, then as many of `net` as test_iter has left.
   const int own = param.test_net_param_size() + param.test_net_size();
@@ -108,7 +108,8 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
         net_options(options, Phase::test, param.test_state_size() ? &param.test_state(i) : nullptr);
     const int file = i - param.test_net_param_size();
     if (i < param.test_net_param_size()) {
-      nets.tests.push_back({"", &param.test_net_param(i), text("test_net_param[", i, "]"), net});
+      nets.tests.push_back(
+          {"", &param.test_net_param(i), text("test_net_param[", i, "]"), net, nullptr, {}});
     } else if (file < param.test_net_size()) {
       nets.tests.push_back(from_file(param.test_net(file), net));
     } else {
@@ -256,6 +257,7 @@ void note_tests_and_average(const SolverParameter& param, std::vector<std::strin
   };
   of_tests(param.has_test_compute_loss(), "test_compute_loss");
   of_tests(param.has_test_initialization(), "test_initialization");
+  of_tests(param.has_test_at_end(), "test_at_end");
   of_tests(param.has_eval_type(), "eval_type");
   of_tests(param.has_ap_version(), "ap_version");
   of_tests(param.has_show_per_class_result(), "show_per_class_result");
@@ -427,6 +429,8 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
   if (best) {
     const int interval = param.test_interval();
     count += static_cast<size_t>(last / interval) + (param.test_initialization() ? 1 : 0);
+    const bool has_last = param.snapshot_after_train() || (period > 0 && last % period == 0);
+    if (param.test_at_end() && last % interval != 0 && !has_last) ++count;
     if (period > 0) count -= static_cast<size_t>(last / std::lcm<int64_t>(interval, period));
   }
   // An old one is removed after a new one is complete.

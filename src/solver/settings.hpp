@@ -1,6 +1,7 @@
 // Reads and checks the settings of a solver prototxt, before the nets are built.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ struct NetSource {
   const NetParameter* inlined = nullptr;  // belongs to the SolverParameter
   std::string place;                      // of an inline one in it, such as "test_net_param[1]"
   NetOptions options;                     // phase, level, stages
+  /// The net with values that the caller gave; null: as the file or the message has it.
+  std::shared_ptr<const NetParameter> changed;
+  SourceMap source;  // of `changed`
 };
 
 struct SolverNets {

@@ -105,6 +105,9 @@ void finish_all(std::vector<std::pair<std::string, SyncedFile>>& files) {
 void save_weights(const TrainingState& run, bool with_diffs, NetParameter& out) {
   run.train->save(out, with_diffs);
   Origin& origin = *out.mutable_origin();
+  if (run.origin != nullptr) origin.MergeFrom(*run.origin);
+  origin.set_iteration(run.iteration);
+  if (run.keeper != nullptr) run.keeper->save(run.iteration, run.best, origin);
   if (!run.solver_file.empty()) origin.set_solver(run.solver_file);
   if (run.net_file.empty()) {
     origin.clear_net();  // it is in the solver
@@ -314,14 +317,21 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
   return path;
 }
 
+void write_best(const std::string& path, const TrainingState& run) {
+  NetParameter net;
+  save_weights(run, false, net);
+  SyncedFile(path, net).finish();
+}
+
 void remove_unfinished(const std::string& prefix) {
   fs::path folder = fs::path(prefix).parent_path();
   if (folder.empty()) folder = ".";
-  const std::string stem = fs::path(prefix).filename().string() + "_iter_";
+  const std::string begin = fs::path(prefix).filename().string(), stem = begin + "_iter_";
   std::vector<std::string> links;
   std::error_code ignored;  // an unreadable folder, or another process removed the file first
   for (fs::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
+    if (name.starts_with(begin + "_best.caffemodel.")) remove_abandoned(entry->path().string());
     if (!name.starts_with(stem)) continue;
     const size_t ending = name.find_first_not_of("0123456789", stem.size());
     const std::string rest = ending == std::string::npos ? "" : name.substr(ending) + ".";

@@ -31,6 +31,7 @@ struct RecordCursors {
 struct TrainingState {
   int iteration = 0;
   std::string solver_file, net_file;  // as given, to save; "": a message
+  const Origin* origin = nullptr;     // what else to save of where it comes from; null: nothing
   int steps_passed = 0;  // how often the policy has lowered the rate; to save, for published tools
   uint64_t seed = 0;     // to save
   std::string type;      // of the solver; a state of another type is refused
@@ -77,6 +78,8 @@ size_t saved_bytes(const Net& net, bool with_diffs);
 /// these files is complete if it exists. The state exists only with its weights.
 std::string write_snapshot(const std::string& prefix, const TrainingState& run,
                            const SnapshotForm& form);
+/// Writes the weights that the net holds at present, the best so far, to the file at `path`.
+void write_best(const std::string& path, const TrainingState& run);
 
 /// The states with this prefix, of both formats, the newest (by iteration) first. Error if the
 /// folder cannot be read. `written_last`, if not null, gets the one that was written last.

@@ -9,6 +9,7 @@
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
 #include "solver/snapshot.hpp"
+#include "solver/snapshot_files.hpp"
 
 namespace crema {
 namespace fs = std::filesystem;
@@ -33,6 +34,10 @@ bool has_word_of_loss(const std::string& name) {
 }
 
 }  // namespace
+
+bool less_is_better(const std::string& output, float loss_weight) {
+  return loss_weight != 0 || has_word_of_loss(output);
+}
 
 SnapshotKeeper::SnapshotKeeper(const SolverParameter& param, std::string prefix)
     : prefix_(std::move(prefix)),
@@ -74,7 +79,7 @@ void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) {
 
 bool SnapshotKeeper::is_least(float loss_weight) const {
   if (best_is_ != SolverParameter::BY_NAME) return best_is_ == SolverParameter::LEAST;
-  return loss_weight != 0 || has_word_of_loss(best_output_);
+  return less_is_better(best_output_, loss_weight);
 }
 
 std::optional<double> SnapshotKeeper::better(const TestReport& report) const {
@@ -94,7 +99,7 @@ void SnapshotKeeper::written(int iteration, std::optional<double> value, Context
   written_.push_back(iteration);
   if (averages_) averaged_.insert(iteration);
   if (value) {
-    best_ = iteration;
+    best_ = best_iteration_ = iteration;
     best_value_ = value;
   }
   if (keep_ == 0) return;
@@ -109,6 +114,11 @@ void SnapshotKeeper::written(int iteration, std::optional<double> value, Context
     }
   }
   written_ = std::move(stay);
+}
+
+std::optional<Solver::Best> SnapshotKeeper::best() const {
+  if (best_output_.empty() || !best_value_) return {};
+  return Solver::Best{best_output_, best_net_, *best_value_, best_iteration_, best_file_};
 }
 
 bool SnapshotKeeper::remove(int iteration, Context& context) const {
@@ -149,6 +159,14 @@ void SnapshotKeeper::save(int iteration, std::optional<double> value, SolverStat
   state.set_best_is_least(is_least_);
 }
 
+void SnapshotKeeper::save(int iteration, std::optional<double> value, Origin& origin) const {
+  if (!value && !best_value_) return;
+  origin.set_best_output(best_output_);
+  origin.set_best_value(value ? *value : *best_value_);
+  const int best_iteration = value ? iteration : best_iteration_;
+  if (best_iteration >= 0) origin.set_best_iteration(best_iteration);
+}
+
 bool SnapshotKeeper::compares(const SolverState& state) const {
   return (!state.has_best_output() || state.best_output() == best_output_) &&
          (!state.has_best_net() || state.best_net() == best_net_) &&
@@ -158,11 +176,14 @@ bool SnapshotKeeper::compares(const SolverState& state) const {
 bool SnapshotKeeper::load(const SolverState& state, const std::string& path, Context& context) {
   written_.clear();
   averaged_.clear();
-  best_ = -1;
+  best_ = best_iteration_ = -1;
   best_value_.reset();
+  best_file_.clear();
   if (state.has_best_value() && !best_output_.empty()) {
     if (compares(state)) {
       best_value_ = state.best_value();
+      best_iteration_ = state.origin().has_best_iteration() ? state.origin().best_iteration()
+                                                            : state.best_snapshot();
     } else {
       context.log(Severity::info,
                   text("the best snapshot of the state is that with the ",
@@ -178,6 +199,8 @@ bool SnapshotKeeper::load(const SolverState& state, const std::string& path, Con
   written_.assign(state.kept_snapshot().begin(), state.kept_snapshot().end());
   averaged_.insert(state.kept_average().begin(), state.kept_average().end());
   best_ = state.best_snapshot();
+  if (best_value_ && fs::exists(best_file(prefix_, hdf5_), failed))
+    best_file_ = best_file(prefix_, hdf5_);
   return true;
 }
 

@@ -5,13 +5,19 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crema/solver.hpp"
 
 namespace crema {
 
+class Origin;
 class SolverState;
+
+/// Whether the least value of an output of a test net is the best: it is a loss, or its name says
+/// so.
+bool less_is_better(const std::string& output, float loss_weight);
 
 /// Removes only files that this run wrote, or the runs that it continues: their iterations are in
 /// the state. A snapshot is removed after a newer one is complete.
@@ -24,6 +30,12 @@ class SnapshotKeeper {
   void check(const std::vector<std::unique_ptr<Net>>& test_nets);
   /// The value by which snapshots are compared, if the report is better than all before it.
   std::optional<double> better(const TestReport& report) const;
+  /// Says that the weights of the test of `iteration`, the best so far, are in `file`; "": they are
+  /// in none.
+  void set_best_file(std::string file) { best_file_ = std::move(file); }
+  /// The best so far; none without snapshot_best.
+  std::optional<Solver::Best> best() const;
+  const std::string& best_output() const { return best_output_; }
 
   /// After the snapshot of `iteration` was written; `value` if it is the best so far. Removes those
   /// that are too many; a file that cannot be removed is a warning, and is tried again after the
@@ -33,6 +45,8 @@ class SnapshotKeeper {
   /// What the state of the snapshot of `iteration`, which is about to be written, says of these;
   /// `value` as for written().
   void save(int iteration, std::optional<double> value, SolverState& state) const;
+  /// The same of the best so far for its weights.
+  void save(int iteration, std::optional<double> value, Origin& origin) const;
   /// Continues the run whose state is at `path`. If that is a snapshot with the prefix and the
   /// format of this run, this run counts, and may remove, the snapshots that the state names. If
   /// it has another prefix or is a copy, the snapshots are left alone, and only the best value is
@@ -59,6 +73,8 @@ class SnapshotKeeper {
   std::set<int> averaged_;    // those of them with an average
   int best_ = -1;
   std::optional<double> best_value_;
+  int best_iteration_ = -1;  // of best_value_; best_ where it has a snapshot of this run
+  std::string best_file_;
 };
 
 }  // namespace crema

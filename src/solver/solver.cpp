@@ -43,6 +43,8 @@ std::string Solver::snapshot() { return trainer_->snapshot(); }
 void Solver::restore(const std::string& solverstate) { trainer_->restore(solverstate); }
 std::string Solver::resume() { return trainer_->resume(); }
 
+std::optional<Solver::Best> Solver::best() const { return trainer_->best(); }
+
 bool Solver::has_snapshot(const SolverParameter& param, const SourceMap& source) {
   return !snapshots_of(snapshot_prefix(param, source.file())).empty();
 }

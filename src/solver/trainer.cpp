@@ -22,6 +22,7 @@
 #include "solver/average_precision.hpp"
 #include "solver/idle_settings.hpp"
 #include "solver/named_sizes.hpp"
+#include "solver/overrides.hpp"
 #include "solver/rate_policy.hpp"
 #include "solver/settings.hpp"
 #include "solver/snapshot.hpp"
@@ -33,11 +34,35 @@ namespace crema {
 namespace {
 
 std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver, Context& context) {
+  if (source.changed) {
+    return std::make_unique<Net>(*source.changed, source.source, context, source.options);
+  }
   if (source.inlined) {
     return std::make_unique<Net>(*source.inlined, solver.nested(source.place), context,
                                  source.options);
   }
   return std::make_unique<Net>(source.file, context, source.options);
+}
+
+/// Sets the fields of the net that the caller gave. Returns lines for the log.
+std::vector<std::string> change_net(NetSource& net, bool trains, const SourceMap& solver,
+                                    Overrides& overrides) {
+  auto changed = std::make_shared<NetParameter>();
+  if (net.inlined) {
+    *changed = *net.inlined;
+    net.source = solver.nested(net.place);
+  } else {
+    read_text_proto(net.file, *changed, &net.source);
+  }
+  std::vector<std::string> lines;
+  try {
+    lines = overrides.apply(*changed, trains);
+  } catch (Error& error) {
+    error.at({net.source.file(), 0, 0});
+    throw;
+  }
+  net.changed = std::move(changed);
+  return lines;
 }
 
 /// Runs `body`. Adds the number of the test net to an Error, because test nets and the training net
@@ -95,11 +120,28 @@ Trainer::Trainer(const SolverParameter& param, const SourceMap& source, Context&
 
 Trainer::~Trainer() = default;
 
-void Trainer::build(const SolverParameter& param, const SourceMap& source,
+void Trainer::build(const SolverParameter& given, const SourceMap& source,
                     const SolverOptions& options) {
+  Overrides overrides(options.set);
+  origin_ = std::make_unique<Origin>();
+  origin_->mutable_setting()->Assign(options.set.begin(), options.set.end());
+  origin_->mutable_frozen()->Assign(options.freeze.begin(), options.freeze.end());
+  if (options.set.empty()) return build_from(given, source, options, overrides);
+  SolverParameter param = given;
+  SourceMap places = source;
+  log_lines(overrides.apply(param, places));
+  build_from(param, places, options, overrides);
+}
+
+void Trainer::log_lines(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) context_.log(Severity::info, line);
+}
+
+void Trainer::build_from(const SolverParameter& param, const SourceMap& source,
+                         const SolverOptions& options, Overrides& overrides) {
   try {
     take_settings(param, source, options);
-    build_nets(param, source, options);
+    build_nets(param, source, options, overrides);
     for (int i = 0; i < rule_->history_count(); ++i) {
       history_.emplace_back(Shape{net_->params().size()}, net_->params().dtype());
     }
@@ -144,11 +186,22 @@ void Trainer::take_settings(const SolverParameter& param, const SourceMap& sourc
 }
 
 void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
-                         const SolverOptions& options) {
+                         const SolverOptions& options, Overrides& overrides) {
   SolverNets nets = resolve_nets(param, options, source);
+  if (overrides.change_nets()) {
+    std::vector<std::string> lines = change_net(nets.train, true, source, overrides);
+    for (NetSource& test : nets.tests) {
+      for (std::string& line : change_net(test, false, source, overrides)) {
+        if (std::ranges::count(lines, line) == 0) lines.push_back(std::move(line));
+      }
+    }
+    overrides.check_found();
+    log_lines(lines);
+  }
   nets.train.options.run = &run_;
   nets.train.options.weights = options.weights ? *options.weights : weight_files(param);
   nets.train.options.strict = options.strict_weights;
+  nets.train.options.freeze = options.freeze;
   nets.train.options.memory_budget = options.memory_budget;
   nets.train.options.parameter_copies = rule_->history_count() + (param.ema_decay() > 0 ? 1 : 0);
   if (param.debug_info()) nets.train.options.fuse = false;
@@ -175,7 +228,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
           .at(source.position("eval_type"));
   }
   warn_of_detection_settings(param, test_nets_, context_);
-  warn_if_idle(*net_);
+  warn_if_idle(*net_, options.needs_loss);
   for (Layer* layer : net_->layers()) {
     if (DataSource* data = layer->data_source()) sources_.push_back(data);
   }
@@ -227,7 +280,8 @@ bool Trainer::solve() {
   if (param_->max_iter() > iteration_ && !step(param_->max_iter() - iteration_)) return false;
   if (param_->max_iter() == 0) return true;
   if (param_->snapshot_after_train()) snapshot_once(true);
-  return !test_due() || run_tests();
+  const bool tests = test_due() || (param_->test_at_end() && !test_nets_.empty());
+  return !tests || run_tests();
 }
 
 bool Trainer::step(int iterations) {
@@ -358,10 +412,12 @@ std::vector<TestReport> Trainer::test() {
       in_test_net(n, [&] { test_batch(report, sums); });
     }
     report_outputs(sums, report);
+    report.is_best = keeper_->better(report).has_value();
     if (hooks_.on_test) hooks_.on_test(report);
     reports.push_back(std::move(report));
   }
   scope.complete();
+  remember_test(reports);
   // Within the scope: the positions in the data before the test go into the snapshot.
   keep_best(reports);
   return reports;
@@ -427,137 +483,6 @@ void Trainer::report_outputs(const TestSums& sums, TestReport& report) {
       report.classes.push_back(
           {name, one.label, one.average_precision, class_name(names, one.label)});
     }
-  }
-}
-
-bool Trainer::takes_snapshots() const {
-  return param_->snapshot() > 0 || (param_->max_iter() > 0 && param_->snapshot_after_train()) ||
-         !param_->snapshot_best().empty();
-}
-
-void Trainer::snapshot_once(bool needed, std::optional<double> best) {
-  if (last_snapshot_ == iteration_) return;
-  // A test of the same iteration meets the same full disk, which one warning is enough for.
-  if (best && failed_snapshot_ == iteration_) return;
-  try {
-    take_snapshot(best);
-  } catch (const Error& error) {
-    // After last_snapshot_ is set, the Error is one of on_snapshot.
-    if (needed || last_snapshot_ == iteration_) throw;
-    failed_snapshot_ = iteration_;
-    context_.log(Severity::warning, text("the snapshot of iteration ", iteration_,
-                                         " failed, training goes on: ", error.what()));
-  }
-}
-
-TrainingState Trainer::training_state() {
-  TrainingState state;
-  state.iteration = iteration_;
-  state.solver_file = solver_file_;
-  state.net_file = param_->has_net() ? param_->net() : param_->train_net();
-  state.type = rule_->name();
-  // As in published solvers: of the last iteration that was run.
-  state.steps_passed = policy_->steps_passed(std::max(0, iteration_ - 1));
-  state.plateau = policy_->plateau();
-  if (loss_scale_ != param_->loss_scale()) state.loss_scale = loss_scale_;
-  state.losses = losses_;
-  state.seed = run_.seed;
-  state.keeper = keeper_.get();
-  state.history = &history_;
-  state.average = average_.get();
-  state.train = net_.get();
-  for (auto& net : test_nets_) state.tests.push_back(net.get());
-  state.cursors = before_test_.get();
-  return state;
-}
-
-std::string Trainer::snapshot() { return take_snapshot({}); }
-
-std::string Trainer::take_snapshot(std::optional<double> best) {
-  // In the middle of a test the net may hold the average.
-  const WeightAverage::InNet weights(average_.get(), false);
-  const SnapshotForm form{.hdf5 = param_->snapshot_format() == SolverParameter::HDF5,
-                          .with_diffs = param_->snapshot_diff()};
-  TrainingState state = training_state();
-  state.best = best;
-  const std::string path = write_snapshot(prefix_, state, form);
-  last_snapshot_ = iteration_;
-  keeper_->written(iteration_, best, context_);
-  if (hooks_.on_snapshot) hooks_.on_snapshot(path);
-  return path;
-}
-
-void Trainer::keep_best(const std::vector<TestReport>& reports) {
-  for (const TestReport& report : reports) {
-    const std::optional<double> value = keeper_->better(report);
-    if (!value) continue;
-    snapshot_once(false, value);
-    if (last_snapshot_ != iteration_) continue;
-    keeper_->written(iteration_, value, context_);
-    context_.log(Severity::info,
-                 text("the snapshot of iteration ", iteration_, " is the best so far: '",
-                      param_->snapshot_best(), "' is ", *value));
-  }
-}
-
-std::string Trainer::resume() {
-  SavedSnapshot found = newest_whole_snapshot(prefix_, average_ != nullptr, context_);
-  if (!found.path.empty()) restore_from(found);
-  return found.path;
-}
-
-void Trainer::restore(const std::string& solverstate) {
-  SavedSnapshot saved;
-  saved.path = solverstate;
-  read_state(solverstate, saved.state);
-  try {
-    check_state(saved.state, training_state());
-    read_weights_of_state(saved, average_ != nullptr);
-  } catch (Error& error) {
-    error.at({solverstate, 0, 0});
-    throw;
-  }
-  restore_from(saved);
-}
-
-void Trainer::take_seed(uint64_t saved) {
-  if (!asked_seed_) {
-    run_.seed = saved;
-  } else if (*asked_seed_ != saved) {
-    context_.log(Severity::warning,
-                 text("the seed ", *asked_seed_, " replaces that of the snapshot, ", saved,
-                      ": the run goes on with other random numbers than without a break"));
-  }
-}
-
-void Trainer::restore_from(SavedSnapshot& snapshot) {
-  const SolverState& saved = snapshot.state;
-  try {
-    TrainingState state = training_state();
-    check_state(saved, state);
-    if (average_) average_->restore(snapshot.average_path, snapshot.average);
-    load_read_weights(*net_, snapshot.weights_path, snapshot.weights);
-    context_.log(Severity::info, text("Weights from ", snapshot.weights_path));
-    if (saved.has_seed()) take_seed(saved.seed());
-    if (saved.tuning_size() != 0) {
-      // The nets were planned with other choices: plan again with those of the state.
-      restore_tuning(saved, context_);
-      net_->replan();
-      for (auto& net : test_nets_) net->replan();
-    }
-    restore_state(saved, state);
-    set_loss_scale(state.loss_scale.value_or(param_->loss_scale()));
-    const bool is_own = keeper_->load(saved, snapshot.path, context_);
-    iteration_ = state.iteration;
-    // The files of another prefix are no snapshot of this run.
-    last_snapshot_ = is_own ? iteration_ : -1;
-    losses_ = state.losses;
-    if (losses_.size() > static_cast<size_t>(param_->average_loss()))
-      losses_.erase(losses_.begin(), losses_.end() - param_->average_loss());
-    policy_->set_plateau(state.plateau);
-  } catch (Error& error) {
-    error.at({snapshot.path, 0, 0});
-    throw;
   }
 }
 

@@ -1,4 +1,5 @@
-// Trainer: the inside of a Solver, which has one.
+// Trainer: the inside of a Solver, which has one. trainer.cpp has the loop, trainer_snapshots.cpp
+// the snapshots.
 #pragma once
 
 #include <map>
@@ -14,6 +15,8 @@
 namespace crema {
 
 class DataSource;      // core/data_source.hpp
+class Origin;          // proto/net.proto
+class Overrides;       // solver/overrides.hpp
 class InStep;          // data/batches/in_step.hpp
 class RatePolicy;      // solver/rate_policy.hpp
 class SnapshotKeeper;  // solver/snapshot_keeper.hpp
@@ -45,15 +48,20 @@ class Trainer {
   std::string snapshot();
   void restore(const std::string& solverstate);
   std::string resume();
+  std::optional<Solver::Best> best() const;
 
  private:
   class TestScope;
 
-  void build(const SolverParameter& param, const SourceMap& source, const SolverOptions& options);
+  /// Sets the solver's fields that the caller gave, then as build_from().
+  void build(const SolverParameter& given, const SourceMap& source, const SolverOptions& options);
+  void build_from(const SolverParameter& param, const SourceMap& source,
+                  const SolverOptions& options, Overrides& overrides);
   void take_settings(const SolverParameter& param, const SourceMap& source,
                      const SolverOptions& options);
   void build_nets(const SolverParameter& param, const SourceMap& source,
-                  const SolverOptions& options);
+                  const SolverOptions& options, Overrides& overrides);
+  void log_lines(const std::vector<std::string>& lines);
   void prepare_snapshots();
   /// Sets iteration and pass of the run state.
   void begin_pass(int pass);
@@ -94,6 +102,14 @@ class Trainer {
   void restore_from(SavedSnapshot& saved);
   /// Takes the snapshot of this iteration if a test was the best so far, and keeps it.
   void keep_best(const std::vector<TestReport>& reports);
+  /// Writes what was tested, while the net holds it, to PREFIX_best.caffemodel.
+  void write_best(double value);
+  /// Makes PREFIX_last.* lead to the snapshot of this iteration.
+  void link_last();
+  /// Remembers the outputs for files that are written from now on.
+  void remember_test(const std::vector<TestReport>& reports);
+  /// Says where the run of a snapshot had other settings from its caller than this one.
+  void compare_settings(const Origin& saved) const;
 
   std::unique_ptr<SolverParameter> param_;  // without its nets
   Context& context_;
@@ -101,9 +117,10 @@ class Trainer {
   std::unique_ptr<RatePolicy> policy_;
   std::unique_ptr<UpdateRule> rule_;
   std::optional<uint64_t> asked_seed_;
-  RunState run_;             // of all nets of the solver
-  std::string solver_file_;  // "": a message
-  std::string prefix_;       // of snapshots
+  RunState run_;                    // of all nets of the solver
+  std::string solver_file_;         // "": a message
+  std::unique_ptr<Origin> origin_;  // what the caller set, and the last test
+  std::string prefix_;              // of snapshots
   std::unique_ptr<SnapshotKeeper> keeper_;
   std::unique_ptr<Net> net_;
   std::vector<std::unique_ptr<Net>> test_nets_;

@@ -83,6 +83,7 @@ TEST(SolverSettings, WithoutWhatTheyActOnHaveNoEffect) {
   };
   expect("test_compute_loss: true", "test_iter", "test_iter: 1");
   expect("test_initialization: false", "test_iter", "test_iter: 1");
+  expect("test_at_end: false", "test_iter", "test_iter: 1");
   expect("eval_type: 'detection'", "test_iter", "test_iter: 1");
   expect("ap_version: '11point'", "test_iter", "test_iter: 1");
   expect("show_per_class_result: true", "test_iter", "test_iter: 1");

@@ -209,8 +209,8 @@ TEST_F(CliTest, TrainsAndLogsWhatParsersRead) {
   EXPECT_EQ(resumed.status, 0) << resumed.text;
   expect_refusal("train --solver=" + file + " --snapshot=" + path("s_iter_4.caffemodel"),
                  {"weights file", "--weights"});
-  const Output tuned =
-      run("train --solver=" + file + " --weights=" + path("s_iter_4.caffemodel") + " --strict");
+  const Output tuned = run("train --overwrite --solver=" + file +
+                           " --weights=" + path("s_iter_4.caffemodel") + " --strict");
   EXPECT_EQ(tuned.status, 0) << tuned.text;
   EXPECT_TRUE(tuned.says("1 layer loaded")) << tuned.text;
 }
@@ -239,7 +239,7 @@ layer { name: "l" type: "EuclideanLoss" bottom: "b" bottom: "b" top: "l" })");
   }
   const std::string both = path("a.caffemodel") + "," + path("b.caffemodel");
   for (const std::string& command :
-       {"test --iterations=1 --model=" + model, "train --solver=" + file}) {
+       {"test --iterations=1 --model=" + model, "train --overwrite --solver=" + file}) {
     const Output output = run(command + " --strict --weights=" + both);
     EXPECT_EQ(output.status, 0) << output.text;
     EXPECT_TRUE(output.says("b.caffemodel: weights: 1 layer loaded")) << output.text;
@@ -261,7 +261,7 @@ TEST_F(CliTest, SolverModeGpuTrainsOnTheCpuWithAWarning) {
 TEST_F(CliTest, SeedWinsOverRandomSeed) {
   const std::string file = snapshotting_solver("max_iter: 1 random_seed: 1");
   auto seed_after = [&](const std::string& flags) {
-    const Output output = run("train --solver=" + file + flags);
+    const Output output = run("train --overwrite --solver=" + file + flags);
     EXPECT_EQ(output.status, 0) << output.text;
     SolverState state;
     read_binary_proto(path("s_iter_1.solverstate"), state);

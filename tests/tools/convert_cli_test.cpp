@@ -1,40 +1,16 @@
 // What the converters' commands show while they work, in a log and on a terminal.
 #include <gtest/gtest.h>
-#include <pty.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <string>
 
 #include "support/database.hpp"
 #include "support/needs.hpp"
 #include "tools/cli.hpp"
+#include "tools/on_terminal.hpp"
 
 namespace crema::test {
 namespace {
-
-Output run_on_terminal(const std::string& arguments) {
-  int terminal = -1;
-  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
-  if (child == 0) {
-    const std::string command = CREMA_TOOL " " + arguments;
-    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    ::_exit(127);
-  }
-  Output output;
-  std::array<char, 4096> buffer;
-  // A terminal that nobody writes to any more ends with an error.
-  for (ssize_t n = 0; (n = ::read(terminal, buffer.data(), buffer.size())) > 0;) {
-    output.text.append(buffer.data(), static_cast<size_t>(n));
-  }
-  ::close(terminal);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return output;
-}
 
 class ConvertCli : public CliTest {
  protected:

@@ -22,6 +22,7 @@ if [[ $1 == inspect ]]; then
   exit 0
 fi
 arguments=$*
+arguments=${arguments/ --overwrite/}  # all trainings have it
 echo "${arguments/ --sighup_effect stop/}" >>calls
 [[ $1 == train ]] || exit 0
 if [[ -e wait ]]; then

@@ -29,7 +29,8 @@ class Training {
   Training(const std::string& solver, const std::vector<std::string>& flags, std::string log)
       : log_(std::move(log)) {
     std::ofstream(log_).close();  // what an earlier run wrote says nothing of this one
-    std::vector<std::string> words = {CREMA_TOOL, "train", "--threads=1", "--solver=" + solver};
+    std::vector<std::string> words = {CREMA_TOOL, "train", "--threads=1", "--overwrite",
+                                      "--solver=" + solver};
     words.insert(words.end(), flags.begin(), flags.end());
     std::vector<char*> arguments;
     for (auto& word : words) arguments.push_back(word.data());
@@ -101,8 +102,8 @@ class SignalsTest : public CliTest {
     }
     return count;
   }
-  void expect_stopped_early(Training& run) const {
-    EXPECT_EQ(run.end(), 0) << run.log();
+  void expect_stopped_early(Training& run, int signal = SIGINT) const {
+    EXPECT_EQ(run.end(), 128 + signal) << run.log();
     EXPECT_NE(run.log().find("stopped early"), std::string::npos) << run.log();
   }
 };
@@ -113,7 +114,7 @@ TEST_F(SignalsTest, InterruptAndTerminationStopWithASnapshot) {
     Training run(endless(), {}, path("log"));
     ASSERT_TRUE(run.says("Iteration 0, lr")) << run.log();
     run.send(signal);
-    expect_stopped_early(run);
+    expect_stopped_early(run, signal);
     EXPECT_EQ(snapshots(), ++expected) << run.log();
   }
 }
@@ -130,7 +131,7 @@ TEST_F(SignalsTest, InterruptTakesSnapshotsAndGoesOn) {
   const int taken = snapshots();
   EXPECT_GE(taken, 1);
   run.send(SIGHUP);
-  expect_stopped_early(run);
+  expect_stopped_early(run, SIGHUP);
   EXPECT_EQ(snapshots(), taken) << "this solver takes none at its end";
 }
 
@@ -144,7 +145,7 @@ TEST_F(SignalsTest, InterruptsAreIgnoredWhereAsked) {
   }
   EXPECT_TRUE(run.goes_on()) << run.log();
   run.send(SIGHUP);
-  expect_stopped_early(run);
+  expect_stopped_early(run, SIGHUP);
   EXPECT_EQ(snapshots(), 0);
 }
 
@@ -187,7 +188,7 @@ TEST_F(SignalsTest, StopsWithASnapshotWhenTheReaderOfItsMessagesEnds) {
     std::ifstream file(status);
     int ended = -1;
     file >> ended;
-    EXPECT_EQ(ended, 0) << effect;
+    EXPECT_EQ(ended, 128 + SIGPIPE) << effect;
     EXPECT_EQ(snapshots(), 1) << effect;
     for (const auto& entry : fs::directory_iterator(path(""))) {
       if (entry.path().filename().string().starts_with("s_iter_")) fs::remove(entry.path());

@@ -1,0 +1,216 @@
+// The snapshots of a training: when they are taken, which of them is the best, and how a run goes
+// on from one.
+#include <algorithm>
+#include <utility>
+
+#include "model/source_map.hpp"
+#include "proto/net.pb.h"
+#include "proto/solver.pb.h"
+#include "solver/rate_policy.hpp"
+#include "solver/snapshot.hpp"
+#include "solver/snapshot_files.hpp"
+#include "solver/snapshot_keeper.hpp"
+#include "solver/trainer.hpp"
+#include "solver/update_rule.hpp"
+#include "solver/weight_average.hpp"
+
+namespace crema {
+
+bool Trainer::takes_snapshots() const {
+  return param_->snapshot() > 0 || (param_->max_iter() > 0 && param_->snapshot_after_train()) ||
+         !param_->snapshot_best().empty();
+}
+
+void Trainer::snapshot_once(bool needed, std::optional<double> best) {
+  if (last_snapshot_ == iteration_) return;
+  // A test of the same iteration meets the same full disk, which one warning is enough for.
+  if (best && failed_snapshot_ == iteration_) return;
+  try {
+    take_snapshot(best);
+  } catch (const Error& error) {
+    // After last_snapshot_ is set, the Error is one of on_snapshot.
+    if (needed || last_snapshot_ == iteration_) throw;
+    failed_snapshot_ = iteration_;
+    context_.log(Severity::warning, text("the snapshot of iteration ", iteration_,
+                                         " failed, training goes on: ", error.what()));
+  }
+}
+
+TrainingState Trainer::training_state() {
+  TrainingState state;
+  state.iteration = iteration_;
+  state.solver_file = solver_file_;
+  state.net_file = param_->has_net() ? param_->net() : param_->train_net();
+  state.origin = origin_.get();
+  state.type = rule_->name();
+  // As in published solvers: of the last iteration that was run.
+  state.steps_passed = policy_->steps_passed(std::max(0, iteration_ - 1));
+  state.plateau = policy_->plateau();
+  if (loss_scale_ != param_->loss_scale()) state.loss_scale = loss_scale_;
+  state.losses = losses_;
+  state.seed = run_.seed;
+  state.keeper = keeper_.get();
+  state.history = &history_;
+  state.average = average_.get();
+  state.train = net_.get();
+  for (auto& net : test_nets_) state.tests.push_back(net.get());
+  state.cursors = before_test_.get();
+  return state;
+}
+
+std::string Trainer::snapshot() { return take_snapshot({}); }
+
+std::string Trainer::take_snapshot(std::optional<double> best) {
+  // In the middle of a test the net may hold the average.
+  const WeightAverage::InNet weights(average_.get(), false);
+  const SnapshotForm form{.hdf5 = param_->snapshot_format() == SolverParameter::HDF5,
+                          .with_diffs = param_->snapshot_diff()};
+  TrainingState state = training_state();
+  state.best = best;
+  const std::string path = write_snapshot(prefix_, state, form);
+  last_snapshot_ = iteration_;
+  keeper_->written(iteration_, best, context_);
+  if (!param_->snapshot_best().empty()) link_last();
+  if (hooks_.on_snapshot) hooks_.on_snapshot(path);
+  return path;
+}
+
+void Trainer::keep_best(const std::vector<TestReport>& reports) {
+  for (const TestReport& report : reports) {
+    const std::optional<double> value = keeper_->better(report);
+    if (!value) continue;
+    snapshot_once(false, value);
+    if (last_snapshot_ != iteration_) continue;
+    keeper_->written(iteration_, value, context_);
+    write_best(*value);
+    context_.log(Severity::info,
+                 text("the snapshot of iteration ", iteration_, " is the best so far: '",
+                      param_->snapshot_best(), "' is ", *value));
+  }
+}
+
+std::optional<Solver::Best> Trainer::best() const { return keeper_->best(); }
+
+void Trainer::write_best(double value) {
+  const bool hdf5 = param_->snapshot_format() == SolverParameter::HDF5;
+  const std::string path = best_file(prefix_, hdf5);
+  TrainingState state = training_state();
+  state.best = value;
+  try {
+    crema::write_best(path, state);
+    keeper_->set_best_file(path);
+  } catch (const Error& error) {
+    keeper_->set_best_file(snapshot_stem(prefix_, iteration_) + ".caffemodel" +
+                           (hdf5 ? ".h5" : ""));
+    context_.log(Severity::warning, text("the best weights have no file of their own, training "
+                                         "goes on: ",
+                                         error.what()));
+  }
+}
+
+void Trainer::link_last() {
+  try {
+    link_last_snapshot(prefix_, iteration_, param_->snapshot_format() == SolverParameter::HDF5,
+                       average_ != nullptr);
+  } catch (const Error& error) {
+    context_.log(Severity::warning,
+                 text("no file leads to the last snapshot, training goes on: ", error.what()));
+  }
+}
+
+void Trainer::remember_test(const std::vector<TestReport>& reports) {
+  if (reports.empty()) return;
+  origin_->set_tested_at(iteration_);
+  origin_->clear_tested();
+  for (const TestReport& report : reports) {
+    for (const TestReport::Output& output : report.outputs) {
+      const auto same = [&](const TestReport::Output& one) { return one.name == output.name; };
+      if (std::ranges::count_if(report.outputs, same) != 1) continue;  // a list of values
+      Origin::Tested& tested = *origin_->add_tested();
+      tested.set_output(output.name);
+      tested.set_net(report.net);
+      tested.set_value(output.value);
+    }
+  }
+}
+
+void Trainer::compare_settings(const Origin& saved) const {
+  const auto compare = [&](const auto& were, const auto& are, const char* what) {
+    const std::string before = joined(were), now = joined(are);
+    if (before == now) return;
+    context_.log(Severity::info,
+                 text("the run of the snapshot had ", before.empty() ? "no " : "other ", what,
+                      before.empty() ? "" : text(": ", before), "; this one has ",
+                      now.empty() ? "none" : now));
+  };
+  if (!saved.has_iteration()) return;  // it does not say
+  compare(saved.setting(), origin_->setting(), "settings from its caller");
+  compare(saved.frozen(), origin_->frozen(), "frozen layers");
+}
+
+std::string Trainer::resume() {
+  SavedSnapshot found = newest_whole_snapshot(prefix_, average_ != nullptr, context_);
+  if (!found.path.empty()) restore_from(found);
+  return found.path;
+}
+
+void Trainer::restore(const std::string& solverstate) {
+  SavedSnapshot saved;
+  saved.path = solverstate;
+  read_state(solverstate, saved.state);
+  try {
+    check_state(saved.state, training_state());
+    read_weights_of_state(saved, average_ != nullptr);
+  } catch (Error& error) {
+    error.at({solverstate, 0, 0});
+    throw;
+  }
+  restore_from(saved);
+}
+
+void Trainer::take_seed(uint64_t saved) {
+  if (!asked_seed_) {
+    run_.seed = saved;
+  } else if (*asked_seed_ != saved) {
+    context_.log(Severity::warning,
+                 text("the seed ", *asked_seed_, " replaces that of the snapshot, ", saved,
+                      ": the run goes on with other random numbers than without a break"));
+  }
+}
+
+void Trainer::restore_from(SavedSnapshot& snapshot) {
+  const SolverState& saved = snapshot.state;
+  try {
+    TrainingState state = training_state();
+    check_state(saved, state);
+    if (average_) average_->restore(snapshot.average_path, snapshot.average);
+    load_read_weights(*net_, snapshot.weights_path, snapshot.weights);
+    context_.log(Severity::info, text("Weights from ", snapshot.weights_path));
+    if (saved.has_seed()) take_seed(saved.seed());
+    if (saved.tuning_size() != 0) {
+      // The nets were planned with other choices: plan again with those of the state.
+      restore_tuning(saved, context_);
+      net_->replan();
+      for (auto& net : test_nets_) net->replan();
+    }
+    restore_state(saved, state);
+    set_loss_scale(state.loss_scale.value_or(param_->loss_scale()));
+    const bool is_own = keeper_->load(saved, snapshot.path, context_);
+    iteration_ = state.iteration;
+    compare_settings(saved.origin());
+    *origin_->mutable_tested() = saved.origin().tested();
+    origin_->clear_tested_at();
+    if (saved.origin().has_tested_at()) origin_->set_tested_at(saved.origin().tested_at());
+    // The files of another prefix are no snapshot of this run.
+    last_snapshot_ = is_own ? iteration_ : -1;
+    losses_ = state.losses;
+    if (losses_.size() > static_cast<size_t>(param_->average_loss()))
+      losses_.erase(losses_.begin(), losses_.end() - param_->average_loss());
+    policy_->set_plateau(state.plateau);
+  } catch (Error& error) {
+    error.at({snapshot.path, 0, 0});
+    throw;
+  }
+}
+
+}  // namespace crema

@@ -1,0 +1,58 @@
+// What a command shows on a terminal while its log has more: short lines in place of those that
+// programs read, and one line that redraws itself.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "crema/context.hpp"
+
+namespace crema::tools {
+
+/// Whether stderr is a terminal that a progress line can be drawn on.
+bool on_terminal();
+/// The columns of that terminal; 80 where it does not say.
+int terminal_columns();
+
+/// From now on messages are plain lines on a terminal: without the time, the thread and the place
+/// in the source that the log has. Not with --logtostderr, which asks for the log itself.
+void use_plain_lines();
+bool shows_plain_lines();
+
+/// A message for the user: a plain line where use_plain_lines() holds, and in the log.
+void say(Severity severity, const std::string& message);
+void say(const std::string& message);
+/// A line on the terminal alone, where use_plain_lines() holds.
+void show(const std::string& line);
+/// A line of the log that the terminal does not show.
+void log_aside(const std::string& line);
+
+/// A line of fields on the terminal that redraws itself. It never fills the last column, so that no
+/// terminal begins another line. What say() and show() print goes above it.
+class ProgressLine {
+ public:
+  ProgressLine() = default;
+  ~ProgressLine() { end(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// Whether to draw now: no faster than eyes follow, but the last state always.
+  bool due(bool last) const;
+  /// Draws the fields that fit, in the place of what was drawn before. A field that once did not
+  /// fit stays away until the terminal gets another width, so that the line is steady.
+  void draw(const std::vector<std::string>& fields);
+  void draw(const std::string& text) { draw(std::vector{text}); }
+  /// Leaves what is drawn; what is printed next begins a new line.
+  void end();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point drawn_at_;
+  bool was_drawn_ = false;
+  int columns_ = 0;
+  size_t shown_ = 0;  // fields
+};
+
+}  // namespace crema::tools

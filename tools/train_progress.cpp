@@ -1,0 +1,216 @@
+#include "tools/train_progress.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "core/utf8.hpp"
+#include "proto/solver.pb.h"
+#include "solver/snapshot_keeper.hpp"
+#include "tools/text.hpp"
+
+namespace crema::tools {
+namespace {
+
+void log_output(const char* which, int number, const std::string& name, double value,
+                float weight) {
+  std::string loss;
+  if (weight != 0) loss = text(" (* ", weight, " = ", weight * value, " loss)");
+  log_aside(
+      text("    ", which, " net output #", number, ": ", printable(name), " = ", value, loss));
+}
+
+/// "46 it/s", "4.6 it/s", "0.46 it/s".
+std::string rate_text(double rate) {
+  char text[32];
+  std::snprintf(text, sizeof text,
+                rate >= 10  ? "%.0f it/s"
+                : rate >= 1 ? "%.1f it/s"
+                            : "%.2f it/s",
+                rate);
+  return text;
+}
+
+/// As the line has room for it.
+std::string short_name(const std::string& output, float loss_weight) {
+  if (output == "accuracy") return "acc";
+  return (loss_weight != 0 ? "test " : "") + output;
+}
+
+}  // namespace
+
+void TrainProgress::Sums::add(const IterationReport& report) {
+  ++iterations;
+  seconds += report.seconds;
+  waited += report.data_wait;
+  images += static_cast<double>(report.images);
+}
+
+void TrainProgress::Sums::fade(double part) {
+  for (double* sum : {&seconds, &waited, &images, &iterations}) *sum *= part;
+}
+
+TrainProgress::TrainProgress(Solver& solver, const SolverParameter& param)
+    : solver_(solver),
+      display_(param.display()),
+      best_net_(param.snapshot_best_net()),
+      best_output_(param.snapshot_best()),
+      shows_test_loss_(param.test_compute_loss()) {
+  solver.on_iteration = [this](const IterationReport& report) { iteration(report); };
+  solver.on_test = [this](const TestReport& report) { test(report); };
+  solver.on_snapshot = [](const std::string& path) {
+    say(text("Snapshotting to ", printable(path), " and its .caffemodel"));
+  };
+}
+
+void TrainProgress::finish() {
+  // With the last test.
+  if (shows_plain_lines() && last_) draw(*last_);
+  end_line();
+  if (all_.iterations == 0) return;
+  char said[160], rest[80] = "";
+  std::snprintf(said, sizeof said, "%.0f iterations in %s: %.1f iterations/s", all_.iterations,
+                human_seconds(all_.seconds).c_str(), all_.iterations / all_.seconds);
+  if (all_.images > 0) {  // else the net has no data layer that counts them
+    std::snprintf(rest, sizeof rest, ", %.0f images/s, %.1f%% of the time waiting for data",
+                  all_.images / all_.seconds, 100 * all_.waited / all_.seconds);
+  }
+  say(text(said, rest));
+  if (all_.waited > 0.1 * all_.seconds) {
+    say(Severity::warning,
+        "training waited for data for more than 10% of the time; use faster storage, smaller "
+        "images, or more threads of the data layer");
+  }
+}
+
+void TrainProgress::iteration(const IterationReport& report) {
+  all_.add(report);
+  recent_.add(report);
+  logged_.add(report);
+  last_ = report;
+  if (display_ > 0 && report.iteration % display_ == 0) log(report);
+  if (shows_plain_lines() && line_.due(report.iteration + 1 == report.max_iterations)) draw(report);
+}
+
+void TrainProgress::draw(const IterationReport& report) {
+  // A test between does not count as training time.
+  const double rate = recent_.iterations / recent_.seconds;
+  const double left = (report.max_iterations - report.iteration - 1) / rate;
+  std::vector<std::string> fields = {report.max_iterations > 0
+                                         ? text(report.iteration + 1, "/", report.max_iterations)
+                                         : text(report.iteration + 1),
+                                     "loss " + human_value(report.smoothed_loss)};
+  if (watched_) {
+    fields.push_back(text(watched_->label, " ", human_value(watched_->last)));
+    if (watched_->best) fields.back() += text(" (best ", human_value(*watched_->best), ")");
+  }
+  fields.push_back(rate_text(rate));
+  if (all_.images > 0) {
+    char waiting[32];
+    std::snprintf(waiting, sizeof waiting, "data %.0f%%", 100 * recent_.waited / recent_.seconds);
+    fields.emplace_back(waiting);
+  }
+  fields.push_back(human_seconds(left));
+  char more[48];
+  std::snprintf(more, sizeof more, "lr %.3g", report.rate);
+  fields.emplace_back(more);
+  if (all_.images > 0) {
+    std::snprintf(more, sizeof more, "%.0f images/s", recent_.images / recent_.seconds);
+    fields.emplace_back(more);
+  }
+  line_.draw(fields);
+  recent_.fade(0.8);  // so that the figures are steady
+}
+
+void TrainProgress::log(const IterationReport& report) {
+  char said[200];
+  std::snprintf(said, sizeof said, "Iteration %d (%.4g iter/s, %.3gs/%.0f iters), loss = %g",
+                report.iteration, logged_.iterations / logged_.seconds, logged_.seconds,
+                logged_.iterations, report.smoothed_loss);
+  log_aside(said);
+  int number = 0;
+  Net& net = solver_.net();
+  for (const auto& name : net.outputs()) {
+    const Tensor values = net.output(name);
+    const float weight = net.loss_weight(name);
+    for (int64_t i = 0; i < values.count(); ++i, ++number) {
+      log_output("Train", number, name, values.at(i), weight);
+    }
+  }
+  log_aside(text("Iteration ", report.iteration, ", lr = ", report.rate));
+  logged_ = {};
+}
+
+bool TrainProgress::watch(const TestReport& report) {
+  const int net = best_output_.empty() ? 0 : best_net_;
+  if (report.net != net || report.outputs.empty()) return false;
+  const TestReport::Output* found = nullptr;
+  if (watched_ || !best_output_.empty()) {
+    const std::string& name = watched_ ? watched_->name : best_output_;
+    for (const auto& output : report.outputs)
+      if (found == nullptr && output.name == name) found = &output;
+  } else {
+    // What tells people most: an accuracy rather than the loss.
+    for (const auto& output : report.outputs)
+      if (found == nullptr && output.loss_weight == 0) found = &output;
+    if (found == nullptr) found = &report.outputs.front();
+  }
+  if (found == nullptr) return false;
+  if (!watched_) {
+    watched_ = Watched{found->name, short_name(found->name, found->loss_weight),
+                       net,         less_is_better(found->name, found->loss_weight),
+                       0,           {}};
+  }
+  watched_->last = found->value;
+  if (!best_output_.empty()) {
+    const auto best = solver_.best();
+    if (best) watched_->best = best->value;
+    if (report.is_best) watched_->best = found->value;
+    return report.is_best;
+  }
+  const bool is_best =
+      std::isfinite(found->value) &&
+      (!watched_->best || (watched_->less_is_better ? found->value < *watched_->best
+                                                    : found->value > *watched_->best));
+  if (is_best) watched_->best = found->value;
+  return is_best;
+}
+
+void TrainProgress::show_test(const TestReport& report, bool is_best) {
+  if (!shows_plain_lines()) return;
+  const std::string net = report.net > 0 ? text(" #", report.net) : "";
+  std::vector<std::string> fields = {text("test", net, " at ", report.iteration)};
+  for (const auto& output : report.outputs) {
+    const std::string index = output.index > 0 ? text("[", output.index, "]") : "";
+    fields.push_back(text(output.name, index, " ", human_value(output.value)));
+    if (is_best && watched_ && output.name == watched_->name && output.index == 0)
+      fields.back() += " (best)";
+  }
+  if (shows_test_loss_) fields.push_back("all losses " + human_value(report.loss));
+  const size_t fitting = fitting_fields(fields, terminal_columns() - 2);
+  std::string line = fields[0];
+  for (size_t i = 1; i < fitting; ++i) line += "  " + fields[i];
+  show(line);
+  for (const auto& one : report.classes)
+    show(text("  class ", one.label, one.name.empty() ? "" : " (" + one.name + ")", ": ",
+              human_value(one.average_precision)));
+}
+
+void TrainProgress::test(const TestReport& report) {
+  log_aside(text("Iteration ", report.iteration, ", Testing net (#", report.net, ")"));
+  if (shows_test_loss_) log_aside(text("Test loss: ", report.loss));
+  int number = 0;
+  for (const auto& output : report.outputs) {
+    for (const auto& one : report.classes) {
+      if (one.output == output.name)
+        log_aside(text("class", one.label, ": ", one.average_precision,
+                       one.name.empty() ? "" : " (" + printable(one.name) + ")"));
+    }
+    log_output("Test", number++, output.name, output.value, output.loss_weight);
+  }
+  const bool is_best = watch(report);
+  show_test(report, is_best);
+}
+
+}  // namespace crema::tools

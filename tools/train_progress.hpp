@@ -1,0 +1,61 @@
+// What `crema train` says while it runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "crema/solver.hpp"
+#include "tools/terminal.hpp"
+
+namespace crema::tools {
+
+/// Logs what the solver reports in lines that published log parsers read. On a terminal, the log's
+/// files alone have these lines, and the terminal has a line for each test and one that redraws
+/// itself.
+class TrainProgress {
+ public:
+  /// Takes the hooks of the solver, which must outlive this object.
+  TrainProgress(Solver& solver, const SolverParameter& param);
+
+  /// What is said once at the end.
+  void finish();
+  /// Leaves the line that redraws itself.
+  void end_line() { line_.end(); }
+
+ private:
+  /// An output of a test net that the line shows, with its best value so far.
+  struct Watched {
+    std::string name, label;
+    int net = 0;
+    bool less_is_better = false;
+    double last = 0;
+    std::optional<double> best;
+  };
+
+  void iteration(const IterationReport& report);
+  void draw(const IterationReport& report);
+  void log(const IterationReport& report);
+  void test(const TestReport& report);
+  /// Takes the report's value of the output that is watched. Returns whether it is a new best.
+  bool watch(const TestReport& report);
+  void show_test(const TestReport& report, bool is_best);
+
+  /// Sums over iterations; the line's forget what is old, little by little.
+  struct Sums {
+    double seconds = 0, waited = 0, images = 0, iterations = 0;
+    void add(const IterationReport& report);
+    void fade(double part);
+  };
+
+  Solver& solver_;
+  int display_, best_net_;
+  std::string best_output_;
+  bool shows_test_loss_;
+  ProgressLine line_;
+  std::optional<Watched> watched_;
+  std::optional<IterationReport> last_;
+  Sums all_, recent_, logged_;
+};
+
+}  // namespace crema::tools
