@@ -56,4 +56,9 @@ std::string human_seconds(double seconds) {
   return text;
 }
 
+size_t columns_of(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
+
 }  // namespace crema::tools

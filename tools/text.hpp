@@ -13,6 +13,9 @@ std::string human_bytes(double bytes);
 /// Bytes of a text such as "2GB", "1.5 GiB", "500mb" or "2000000", rounded down; none if it is no
 /// size. kB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 std::optional<size_t> parse_bytes(std::string_view text);
+/// Columns that the text takes on a terminal, a character each: bytes that go on with a character
+/// of UTF-8 take none.
+size_t columns_of(std::string_view text);
 /// "1h02m", "3m20s", "12s".
 std::string human_seconds(double seconds);
 

@@ -21,6 +21,7 @@
 #include "model/hdf5_checksum.hpp"
 #include "model/hdf5_file.hpp"
 #include "model/partial_copy.hpp"
+#include "model/text_format.hpp"
 #include "model/whole_file.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
@@ -77,12 +78,21 @@ void read_within_memory(const std::string& path, const Read& read) {
 
 // --- Where they come from ------------------------------------------------
 
-/// The attributes with the fields of Origin, but for the names of classes.
+/// The attributes with the fields of Origin, but for those of images and the names of classes.
 constexpr std::pair<const char*, int> kOriginTexts[] = {
     {"origin_program", Origin::kProgramFieldNumber},
     {"origin_solver", Origin::kSolverFieldNumber},
     {"origin_net", Origin::kNetFieldNumber}};
+constexpr const char* kOriginImages = "origin_images";
 constexpr const char* kOriginClasses = "origin_class_name";
+
+/// What becomes of images, alone.
+Origin of_images(const Origin& origin) {
+  Origin images;
+  if (origin.has_transform()) *images.mutable_transform() = origin.transform();
+  *images.mutable_channel_mean() = origin.channel_mean();
+  return images;
+}
 
 void write_origin(Hdf5Writer& file, const Origin& origin) {
   for (const auto& [name, field] : kOriginTexts) {
@@ -90,6 +100,8 @@ void write_origin(Hdf5Writer& file, const Origin& origin) {
         origin.GetReflection()->GetString(origin, Origin::descriptor()->FindFieldByNumber(field));
     if (!text.empty()) file.put_attribute(name, text);
   }
+  if (const Origin images = of_images(origin); images.ByteSizeLong() > 0)
+    file.put_attribute(kOriginImages, prototxt_of(images));
   // The longest one is the last: it takes space that the others would need near the file's begin.
   if (origin.class_name_size() > 0)
     file.put_attribute(kOriginClasses, joined(origin.class_name(), "\n"));
@@ -102,6 +114,15 @@ Origin read_origin(const Hdf5Reader& file) {
     if (text.empty()) continue;
     origin.GetReflection()->SetString(&origin, Origin::descriptor()->FindFieldByNumber(field),
                                       text);
+  }
+  if (const std::string images = file.attribute(kOriginImages); !images.empty()) {
+    Origin read;
+    try {
+      parse_text_proto(images, kOriginImages, read);
+      origin.MergeFrom(of_images(read));
+    } catch (const Error&) {
+      // Of a newer program, perhaps; the parameters are what counts.
+    }
   }
   const std::string names = file.attribute(kOriginClasses);
   for (size_t begin = 0; begin < names.size();) {

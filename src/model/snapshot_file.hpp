@@ -3,8 +3,8 @@
 // name ends in .h5. All of them carry a checksum (binary_format.hpp, hdf5_checksum.hpp).
 //
 // Both formats say where they come from (Origin in proto/net.proto); HDF5 files in texts that are
-// attributes of the root group: origin_program, origin_solver, origin_net, and origin_class_name
-// with a name a line.
+// attributes of the root group: origin_program, origin_solver, origin_net, origin_images (an Origin
+// as prototxt with the other fields), and origin_class_name with a name a line.
 // HDF5, weights: arrays /data/LAYER/INDEX, gradients /diff/LAYER/INDEX, a group for each layer.
 // HDF5, states: iter, current_step (one i32 each), learned_net (text), arrays /history/INDEX; and
 // `crema`, an array of bytes: a SolverState with all other fields, as a binary protocol buffer.
