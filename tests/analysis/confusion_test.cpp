@@ -63,7 +63,7 @@ TEST(Confusion, PredictionsOfPositions) {
   EXPECT_EQ(all[0].score, 0.75);
   EXPECT_EQ(all[1].best, 1) << "not the label, of equal ones";
   EXPECT_EQ(all[2].best, -1);
-  test::expect_error(
+  expect_error(
       [] {
         predictions(tensor({3, 2}, std::vector<float>(6)), tensor({2}, {0, 0}), kPair);
       },

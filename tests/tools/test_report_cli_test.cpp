@@ -159,8 +159,8 @@ layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { backend:
 layer { name: 'accuracy' type: 'Accuracy' bottom: 'data' bottom: 'label' top: 'accuracy' })");
   const Output output = run("test --model " + model + " --save_mistakes " + path("wrong"));
   EXPECT_EQ(output.status, 0) << output.text;
-  EXPECT_EQ(read_file(path("wrong/bee/as_ant_1.ppm")), image);
-  EXPECT_EQ(read_file(path("wrong/wasp/as_ant_1.ppm")), image);
+  EXPECT_EQ(read_file(path("wrong/bee/as_ant_1.pnm")), image);
+  EXPECT_EQ(read_file(path("wrong/wasp/as_ant_1.pnm")), image);
   EXPECT_FALSE(fs::exists(path("wrong/ant")));
 }
 

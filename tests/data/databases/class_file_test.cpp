@@ -14,7 +14,6 @@ namespace crema {
 namespace {
 
 namespace fs = std::filesystem;
-using test::expect_error;
 using test::ScratchFolder;
 using testing::ElementsAre;
 using testing::IsEmpty;
