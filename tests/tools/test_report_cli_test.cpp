@@ -29,6 +29,7 @@ class TestReportCliTest : public CliTest {
       datum.set_data(pixels);
       all.emplace_back("0000000" + std::to_string(i), datum.SerializeAsString());
     }
+    fs::remove_all(path("scores"));
     write_database(path("scores"), all);
     write_class_file(path("scores"), names);
     return path("scores");
