@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 
 #include "core/json.hpp"
 #include "core/split_list.hpp"
@@ -17,6 +18,8 @@
 #include "tools/flags.hpp"
 #include "tools/image_net.hpp"
 #include "tools/saved_pictures.hpp"
+#include "tools/known_classes.hpp"
+#include "tools/trained_images.hpp"
 
 DECLARE_string(scores);
 DECLARE_string(resize);
@@ -25,7 +28,8 @@ DEFINE_string(
     crop, "",
     "What of an image the net sees: whole (resized to the input), center, or ten (corners, "
     "centre, and these mirrored; the scores are averaged). Default: center where --resize "
-    "or a mean image says a larger size, else whole.");
+    "or a mean image says a larger size, or the weights the resize_param of the training, else "
+    "whole.");
 
 namespace crema::tools {
 namespace {
@@ -34,7 +38,7 @@ namespace {
 struct Sources {
   std::string model, weights, mean, labels;
   bool channel_mean = false;
-  std::vector<std::string> images;
+  NamedImages images;
   bool is_published = false;  // the form of the arguments
 };
 
@@ -107,17 +111,34 @@ void check_resize(const ImageSize& resize, const Shape& sample) {
               " or --crop=ten");
 }
 
-ImageInputOptions read_input(const Sources& sources, const Shape& sample) {
+/// The resize_param of the training, where no flag says how images are resized and the net's input
+/// can be cut out of what it makes; null for none.
+const ResizeParameter* trained_resize(const TransformationParameter& trained, const Shape& sample) {
+  const bool is_told = !FLAGS_resize.empty() || !FLAGS_interp.empty() || FLAGS_crop == "whole";
+  if (is_told || trained.resize_param_size() == 0) return nullptr;
+  const ResizeParameter& resize = trained.resize_param(0);
+  const bool covers = resize.height() >= static_cast<uint64_t>(sample[1]) &&
+                      resize.width() >= static_cast<uint64_t>(sample[2]);
+  return covers ? &resize : nullptr;
+}
+
+/// `trained`: what was made of images in training; empty if nothing is known of it.
+ImageInputOptions read_input(const Sources& sources, const Shape& sample,
+                             const TransformationParameter& trained) {
   ImageInputOptions options = image_options(sample, sources.mean, sources.channel_mean);
   if (sources.is_published && !options.interpolation) options.interpolation = Interpolation::linear;
-  if (!FLAGS_resize.empty()) {
+  const ResizeParameter* const resize = trained_resize(trained, sample);
+  if (resize != nullptr) {
+    *options.transform.add_resize_param() = *resize;
+  } else if (!FLAGS_resize.empty()) {
     const auto [width, height] = parse_size("resize", FLAGS_resize);
     options.resize = {.height = height, .width = width};
   } else if (is_mean_image(sources.mean) && !sources.channel_mean) {
     const Shape shape = mean_image_shape(sources.mean);
     options.resize = {.height = shape[1], .width = shape[2]};
   }
-  const bool larger = options.resize.height > sample[1] || options.resize.width > sample[2];
+  const bool larger =
+      resize != nullptr || options.resize.height > sample[1] || options.resize.width > sample[2];
   const std::string crop = !FLAGS_crop.empty() ? FLAGS_crop : larger ? "center" : "whole";
   if (crop == "whole") {
     check_resize(options.resize, sample);
@@ -141,14 +162,13 @@ std::string scores_of(Net& net) {
   return net.outputs()[0];
 }
 
-/// The --top classes, the best first.
-std::vector<int> best_classes(const std::vector<double>& scores) {
+/// The classes, that of the greatest score first.
+std::vector<int> ranked(const std::vector<double>& scores) {
   std::vector<int> best(scores.size());
   std::iota(best.begin(), best.end(), 0);
   std::ranges::stable_sort(best, [&](int a, int b) {
     return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
   });
-  best.resize(std::min(best.size(), static_cast<size_t>(FLAGS_top)));
   return best;
 }
 
@@ -156,11 +176,11 @@ std::string name_of(int c, const std::vector<std::string>& names) {
   return names.empty() ? std::to_string(c) : names[static_cast<size_t>(c)];
 }
 
-/// The lines above a saved picture: "0.92 cat".
-std::vector<std::string> lines_for(const std::vector<double>& scores,
+/// The lines above a saved picture, a class of `best` each: "0.92 cat".
+std::vector<std::string> lines_for(const std::vector<double>& scores, const std::vector<int>& best,
                                    const std::vector<std::string>& names) {
   std::vector<std::string> lines;
-  for (const int c : best_classes(scores)) {
+  for (const int c : best) {
     char score[32];
     std::snprintf(score, sizeof score, "%.2f ", scores[static_cast<size_t>(c)]);
     lines.push_back(score + printable(name_of(c, names)));
@@ -168,9 +188,10 @@ std::vector<std::string> lines_for(const std::vector<double>& scores,
   return lines;
 }
 
+/// `best`: the classes to show. `known`: the class of the image, where something says it.
 void print(const std::string& image, const std::vector<double>& scores,
-           const std::vector<std::string>& names) {
-  const std::vector<int> best = best_classes(scores);
+           const std::vector<int>& best, const std::vector<std::string>& names,
+           const std::optional<int64_t>& known) {
   const auto name = [&](int c) { return name_of(c, names); };
   if (!FLAGS_json) {
     std::printf("---------- Prediction for %s ----------\n", printable(image).c_str());
@@ -185,13 +206,19 @@ void print(const std::string& image, const std::vector<double>& scores,
                            names.empty() ? "" : ", \"label\": " + json_string(name(c)),
                            ", \"score\": ", json_number(scores[static_cast<size_t>(c)]), "}"));
   }
-  std::printf("{\"image\": %s, \"predictions\": [%s]}\n", json_string(image).c_str(),
-              joined(classes).c_str());
+  const std::string truth =
+      known
+          ? text(", \"class\": ", *known,
+                 names.empty() ? "" : ", \"label\": " + json_string(name(static_cast<int>(*known))),
+                 ", \"right\": ", best[0] == *known ? "true" : "false")
+          : "";
+  std::printf("{\"image\": %s%s, \"predictions\": [%s]}\n", json_string(image).c_str(),
+              truth.c_str(), joined(classes).c_str());
 }
 
 int classify(const std::vector<std::string>& arguments) {
   exclusive_flags("strict", FLAGS_strict, "allow_missing", FLAGS_allow_missing);
-  const Sources sources = read_sources(arguments);
+  Sources sources = read_sources(arguments);
   for (const auto& [flag, value] : {std::pair{"top", FLAGS_top}, std::pair{"batch", FLAGS_batch}}) {
     if (value < 1) throw Error("--", flag, " ", value, " must be at least 1");
   }
@@ -205,6 +232,11 @@ int classify(const std::vector<std::string>& arguments) {
   Net net(sources.model, context, std::move(options));
   const Shape sample = image_shape("classify", sources.model, net);
   if (!net.params().segments().empty()) required_flag("weights", sources.weights);
+  TransformationParameter trained;
+  if (!sources.is_published) {
+    trained = take_trained_images(split_list(sources.weights), sample[0]);
+    sources.mean = FLAGS_mean;
+  }
   const std::string scores = scores_of(net);
   const Shape& scores_shape = net.blob(scores).shape();
   if (scores_shape.rank() < 2 || scores_shape.count(2) != 1)
@@ -215,8 +247,9 @@ int classify(const std::vector<std::string>& arguments) {
   const int64_t classes = scores_shape[1];
   const std::vector<std::string> names = read_labels(
       sources.labels, classes, scores, class_names_of_weights(split_list(sources.weights)));
-  ImageInput input(read_input(sources, sample));
-  return for_each_batch(net, input, sample, sources.images, [&](std::span<const ReadImage> images) {
+  KnownClasses known(sources.images, names, classes);
+  ImageInput input(read_input(sources, sample, trained));
+  const auto show = [&](std::span<const ReadImage> images) {
     const Tensor out = net.output(scores);
     for (size_t i = 0; i < images.size(); ++i) {
       std::vector<double> mean(static_cast<size_t>(classes));
@@ -232,10 +265,16 @@ int classify(const std::vector<std::string>& arguments) {
             "image '", images[i].path, "': blob '", scores,
             "' has scores that are NaN; the weights may be damaged, or diverged in training "
             "(crema inspect counts such values)");
-      print(images[i].path, mean, names);
-      if (pictures.wanted()) pictures.save(images[i].path, {}, lines_for(mean, names));
+      std::vector<int> best = ranked(mean);
+      known.count(images[i].path, best);
+      best.resize(std::min(best.size(), static_cast<size_t>(FLAGS_top)));
+      print(images[i].path, mean, best, names, known.of(images[i].path));
+      if (pictures.wanted()) pictures.save(images[i].path, {}, lines_for(mean, best, names));
     }
-  });
+  };
+  const int status = for_each_batch(net, input, sample, sources.images.paths, show);
+  known.report();
+  return status;
 }
 
 }  // namespace
@@ -250,14 +289,19 @@ extern const Command kClassify = {
     "        --resize 256x256 --crop ten --json --list images.txt\n"
     "  classification.bin deploy.prototxt net.caffemodel mean.binaryproto labels.txt img.jpg\n"
     "\n"
-    "Takes image files, folders of images and --list. An image is decoded as by data layers (blue\n"
+    "Takes image files, folders of images, with the folders in them, and --list. Where folders "
+    "are\n"
+    "named as classes, or the lines of the list end with labels, it logs how many images were\n"
+    "right. An image is decoded as by data layers (blue\n"
     "first, values 0 to 255), resized, cropped, and becomes (pixel - mean) * scale. The net has\n"
     "one input (N, C, H, W) and one output, or --scores. The published form subtracts the mean of\n"
     "each channel and shows the whole image to the net. It resizes by bilinear interpolation, as\n"
     "published; the other form averages over the area of each new pixel where it shrinks;\n"
     "--interp names another way. --json prints a line an image, in which bytes of names that are\n"
     "no UTF-8 are U+FFFD. Without --labels, classes have the names that the weights say, if they\n"
-    "say some.\n"
+    "say some. Without --mean and --scale, these are those of the training, if the weights say\n"
+    "them, and so is resize_param without --resize, --interp and --crop=whole; flags that\n"
+    "contradict the training are warned of.\n"
     "\n"
     "--save_images writes a copy of each image to a folder, with the names and scores above it;\n"
     "that needs a build with OpenCV.\n"

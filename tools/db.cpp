@@ -138,10 +138,14 @@ int show(RecordSource& source, const RecordRange& range) {
     const Record record = reader->read(i);
     const RecordInfo info = inspect_record(record, decoder);
     const std::string labels = info.labels(", ");
+    const std::vector<std::string> classes = source.class_names();
+    const bool is_named =
+        info.has_label && info.label >= 0 && info.label < static_cast<int64_t>(classes.size());
     std::cout << (i > range.first ? "\n" : "") << "record: " << i << " of " << source.count()
               << "\nkey: " << escaped_key(record.key) << "\nbytes: " << info.bytes
               << (info.has_boxes ? "\nannotation: " : "\nlabel: ")
               << (labels.empty() ? "none, which counts as 0" : labels)
+              << (is_named ? " (" + printable(classes[static_cast<size_t>(info.label)]) + ")" : "")
               << "\nshape: " << info.shape.str() << "\nkind: " << info.kind() << "\n";
     print_boxes(info, names);
     if (info.image.bytes != nullptr) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <set>
 
 #include "core/json.hpp"
 #include "core/split_list.hpp"
@@ -12,12 +13,15 @@
 #include "data/boxes/original_boxes.hpp"
 #include "layer_support/detection_rows.hpp"
 #include "model/text_format.hpp"
+#include "model/weights_origin.hpp"
 #include "proto/augment.pb.h"
+#include "proto/detection.pb.h"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/image_net.hpp"
 #include "tools/raw_detections.hpp"
 #include "tools/saved_pictures.hpp"
+#include "tools/trained_images.hpp"
 
 DECLARE_string(label_map_file);
 DEFINE_double(confidence_threshold, 0.5, "Show boxes of this confidence and above.");
@@ -68,6 +72,30 @@ std::vector<std::vector<Found>> found_by(RawDetections& raw, Net& net,
   return found;
 }
 
+/// The names of the classes that the weights say they were trained with; none where they say none.
+LabelNames names_in(const std::vector<std::string>& weights) {
+  LabelMap map;
+  std::set<std::string> known;
+  int32_t label = 0;
+  for (const std::string& name : class_names_of_weights(weights)) {
+    // A label map may leave out labels, and have one name for several.
+    if (!name.empty() && known.insert(name).second) {
+      LabelMapItem& item = *map.add_item();
+      item.set_name(name);
+      item.set_label(label);
+    }
+    ++label;
+  }
+  if (map.item_size() == 0) return {};
+  return {map, "the weights"};
+}
+
+/// Of a label. The weights need not name it; a label map has to.
+std::string name_of(const LabelNames& names, int32_t label) {
+  if (FLAGS_label_map_file.empty() && !names.has(label)) return std::to_string(label);
+  return names.display_name(label);
+}
+
 /// The rows of each image.
 std::vector<std::vector<Found>> found_in(const Tensor& rows, std::span<const ReadImage> images) {
   std::vector<std::vector<Found>> found(images.size());
@@ -105,7 +133,7 @@ void print_lines(const std::string& image, const std::vector<Found>& found,
   for (const Found& one : found) {
     std::printf("%s %d %.4f %.1f %.1f %.1f %.1f%s\n", printable(image).c_str(), one.label,
                 one.confidence, one.box.left, one.box.top, one.box.right, one.box.bottom,
-                names.empty() ? "" : text(" ", printable(names.display_name(one.label))).c_str());
+                names.empty() ? "" : text(" ", printable(name_of(names, one.label))).c_str());
   }
 }
 
@@ -117,7 +145,7 @@ void print_json(const std::string& image, const std::vector<Found>& found,
     const auto& [left, top, right, bottom] = one.box;
     boxes.push_back(
         text("{\"label\": ", one.label,
-             names.empty() ? "" : ", \"name\": " + json_string(names.display_name(one.label)),
+             names.empty() ? "" : ", \"name\": " + json_string(name_of(names, one.label)),
              ", \"confidence\": ", json_number(static_cast<float>(one.confidence)), ", \"box\": [",
              pixels(left), ", ", pixels(top), ", ", pixels(right), ", ", pixels(bottom), "]}"));
   }
@@ -141,13 +169,13 @@ std::vector<PictureMark> marks_of(const std::vector<Found>& found, const LabelNa
 int detect(const std::vector<std::string>& arguments) {
   exclusive_flags("strict", FLAGS_strict, "allow_missing", FLAGS_allow_missing);
   required_flag("model", FLAGS_model);
-  const std::vector<std::string> images = named_images("detect", arguments);
+  const std::vector<std::string> images = named_images("detect", arguments).paths;
   if (FLAGS_batch < 1) throw Error("--batch ", FLAGS_batch, " must be at least 1");
   if (!(FLAGS_confidence_threshold >= 0 && FLAGS_confidence_threshold <= 1))
     throw Error("--confidence_threshold ", FLAGS_confidence_threshold,
                 " is not in [0, 1], where confidences are");
-  const LabelNames names =
-      FLAGS_label_map_file.empty() ? LabelNames() : LabelNames::read(FLAGS_label_map_file);
+  const LabelNames names = FLAGS_label_map_file.empty() ? names_in(split_list(FLAGS_weights))
+                                                        : LabelNames::read(FLAGS_label_map_file);
   RawDetections raw;
   SavedPictures pictures;
   Context context(context_options());
@@ -169,6 +197,7 @@ int detect(const std::vector<std::string>& arguments) {
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   const std::string output = raw.named() ? "" : detections_of(net);
   if (raw.named()) raw.check(net, sample);
+  take_trained_images(split_list(FLAGS_weights), sample[0]);
   ImageInput input(image_options(sample, FLAGS_mean, FLAGS_channel_mean));
   size_t boxes = 0, seen = 0;
   const int status =
@@ -201,7 +230,9 @@ extern const Command kDetect = {
     "  crema detect --model face.prototxt --weights face.caffemodel --boxes loc --scores prob \\\n"
     "        --priors prior photos/\n"
     "\n"
-    "Takes image files, folders of images and --list. An image is decoded as by data layers (blue\n"
+    "Takes image files, folders of images, with the folders in them, and --list. Without --mean\n"
+    "and --scale, these are those of the training, if the weights say them, and so are the names\n"
+    "of classes without --label_map_file. An image is decoded as by data layers (blue\n"
     "first, values 0 to 255), resized to the input of the net, which need not keep its aspect\n"
     "ratio, and becomes (pixel - mean) * scale. The net has one input (N, C, H, W), and an output\n"
     "of DetectionOutput, RegionDetectionOutput or Yolov3DetectionOutput, whose save_output_param\n"

@@ -142,6 +142,7 @@ extern const Command kExtractFeatures = {
     "does\n"
     "  npy            an array of all rows; OUTPUT.keys.txt has a key a line\n"
     "  csv            a line a row: key, values\n"
+    "Names of classes that the data have go along in databases, and in HDF5 as class_names.\n"
     "In the last three, labels are a blob: name the data layer's top among the BLOBs.\n"
     "Outputs appear under their names when all of them are whole. One that exists is replaced "
     "with\n"

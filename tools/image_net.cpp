@@ -8,15 +8,21 @@
 #include "core/parse_number.hpp"
 #include "core/split_list.hpp"
 #include "crema/error.hpp"
+#include "data/images/image_name.hpp"
 #include "data/records/text_list.hpp"
 
-DEFINE_string(list, "", "A text file with image files, a line each.");
+DEFINE_string(list, "",
+              "A text file with image files, a line each. Of classify, labels may follow the "
+              "names: it then counts what is right.");
 DEFINE_string(mean, "",
               "What to subtract: a mean image (.binaryproto), or a value for each channel of the "
-              "net's input, such as 104,117,123.");
+              "net's input, such as 104,117,123. Default: as the weights say they were trained.");
 DEFINE_bool(channel_mean, false,
             "Of a mean image, subtract the mean of each channel, as the published program does.");
-DEFINE_double(scale, 1, "Multiplies pixels, which are 0 to 255, after the mean is subtracted.");
+DEFINE_double(
+    scale, 1,
+    "Multiplies pixels, which are 0 to 255, after the mean is subtracted. Default: as the "
+    "weights say they were trained, else 1.");
 DEFINE_string(channel_swap, "bgr",
               "Channels of the net's input: bgr, as data layers give them, rgb, or three indices "
               "into red, green, blue, such as 2,1,0.");
@@ -54,25 +60,49 @@ std::vector<float> read_numbers(const std::string& text) {
   return numbers;
 }
 
+/// The name of the folder that the file is in.
+std::string folder_name(const std::string& file) {
+  std::error_code none;
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  const std::filesystem::path whole = std::filesystem::absolute(folder, none).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+}
+
+/// Takes a line of --list: a file, or, as lists for data layers have it, a file and a label.
+void add_line(std::string_view line, NamedImages& images) {
+  const size_t at = line.find_last_of(" \t");
+  if (at != std::string_view::npos && !is_image_name(line)) {
+    const std::string_view file = trimmed(line.substr(0, at));
+    const auto label = parse_number<int64_t>(std::string(line.substr(at + 1)));
+    if (label && is_image_name(file)) {
+      images.paths.emplace_back(file);
+      images.labels[images.paths.back()] = *label;
+      return;
+    }
+  }
+  images.paths.emplace_back(line);
+}
+
 }  // namespace
 
-std::vector<std::string> named_images(const char* command,
-                                      const std::vector<std::string>& arguments) {
-  std::vector<std::string> images;
+NamedImages named_images(const char* command, const std::vector<std::string>& arguments) {
+  NamedImages images;
   std::error_code unknown;  // what is no folder is read, and says itself what is wrong with it
   for (const std::string& image : arguments) {
     if (std::filesystem::is_directory(image, unknown)) {
-      const std::vector<std::string> all = images_in_folder(image);
-      images.insert(images.end(), all.begin(), all.end());
+      for (const std::string& file : images_in_folder(image)) {
+        images.paths.push_back(file);
+        images.folders[file] = folder_name(file);
+      }
     } else {
-      images.push_back(image);
+      images.paths.push_back(image);
     }
   }
   if (!FLAGS_list.empty()) {
     read_text_list(FLAGS_list, "lines with an image file",
-                   [&](std::string_view text, int64_t) { images.emplace_back(text); });
+                   [&](std::string_view text, int64_t) { add_line(text, images); });
   }
-  if (images.empty()) throw Error(command, " needs images: files, folders, or --list=FILE");
+  if (images.paths.empty()) throw Error(command, " needs images: files, folders, or --list=FILE");
   return images;
 }
 

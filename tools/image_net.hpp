@@ -5,6 +5,7 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,10 +24,16 @@ DECLARE_bool(skip_bad);
 
 namespace crema::tools {
 
-/// The files that the arguments name, those in folders among them, and those of --list. Error if
-/// there are none.
-std::vector<std::string> named_images(const char* command,
-                                      const std::vector<std::string>& arguments);
+/// Image files by their paths.
+struct NamedImages {
+  std::vector<std::string> paths;
+  std::map<std::string, std::string> folders;  // of those of folders: the name of the one it is in
+  std::map<std::string, int64_t> labels;       // of those of a list that has labels
+};
+
+/// The files that the arguments name, those in folders and in their folders among them, and those
+/// of --list, whose lines may end with a label. Error if there are none.
+NamedImages named_images(const char* command, const std::vector<std::string>& arguments);
 
 /// The channels, height and width of the net's input. Error if it has several inputs, or one that
 /// is of no images.

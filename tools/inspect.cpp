@@ -33,6 +33,19 @@ const Origin* origin_of(const ArrayFile& file) {
   return nullptr;
 }
 
+/// "(pixel - 104,117,123) * 0.017": what data layers made of images.
+std::string images_of(const Origin& origin) {
+  const TransformationParameter& transform = origin.transform();
+  std::vector<std::string> means;
+  for (const float mean : transform.mean_value()) means.push_back(json_number(mean));
+  std::string all = transform.has_mean_file() ? "pixel - " + transform.mean_file()
+                    : means.empty()           ? "pixel"
+                                              : "pixel - " + joined(means, ",");
+  if (transform.scale() == 1) return all;
+  return text(means.empty() && !transform.has_mean_file() ? all : "(" + all + ")", " * ",
+              json_number(transform.scale()));
+}
+
 void print_origin(const Origin& origin) {
   constexpr int kMostNames = 10;
   const auto line = [](const char* what, const std::string& value) {
@@ -43,6 +56,7 @@ void print_origin(const Origin& origin) {
   line("net's file", origin.net());
   line("settings of the command line", joined(origin.setting()));
   line("frozen layers", joined(origin.frozen()));
+  if (origin.has_transform()) line("images", images_of(origin));
   const int names = origin.class_name_size();
   if (names == 0) return;
   const auto& all = origin.class_name();
@@ -67,6 +81,7 @@ std::string json_of(const Origin& origin) {
   };
   list("settings", origin.setting());
   list("frozen", origin.frozen());
+  if (origin.has_transform()) part("images", images_of(origin));
   for (const std::string& name : origin.class_name()) names.push_back(json_string(name));
   if (!names.empty()) parts.push_back(text("\"class_names\": [", joined(names), "]"));
   return text("{", joined(parts), "}");

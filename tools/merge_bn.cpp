@@ -25,12 +25,12 @@ void check_output(const std::vector<std::string>& paths, size_t index) {
   check_output_file(path, index == 2 ? "the net to write" : "the file of weights");
 }
 
-/// Says by which program and from which net the weights are. Their classes are those of the weights
-/// that were read.
+/// Says by which program and from which net the weights are. Their classes, and what becomes of
+/// images, are those of the weights that were read.
 void save_origin(const std::vector<std::string>& arguments, NetParameter& weights) {
   Origin& origin = *weights.mutable_origin();
-  const std::vector<std::string> names = class_names_of_weights(arguments[1]);
-  origin.mutable_class_name()->Assign(names.begin(), names.end());
+  origin = origin_of_weights(arguments[1]);
+  origin.clear_solver();
   origin.set_program(program_version());
   origin.set_net(arguments[0]);
 }

@@ -88,10 +88,11 @@ bool is_shown(Severity severity) {
 
 bool on_terminal() { return isatty(STDERR_FILENO) != 0; }
 
-int terminal_columns() {
+size_t terminal_columns() {
+  constexpr size_t kLeast = 10, kUsual = 80;
   winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsual;
+  return std::max<size_t>(size.ws_col, kLeast);
 }
 
 void use_plain_lines() { screen().plain = on_terminal() && !FLAGS_logtostderr; }
@@ -141,14 +142,14 @@ bool ProgressLine::due(bool last) const {
 }
 
 void ProgressLine::draw(const std::vector<std::string>& fields) {
-  const int columns = terminal_columns() - 1;
+  const size_t columns = terminal_columns() - 1;
   if (columns != columns_) shown_ = fields.size();
   columns_ = columns;
   shown_ = std::min(shown_, fitting_fields(fields, columns));
   std::string line;
   for (size_t i = 0; i < shown_; ++i) line += (i == 0 ? "" : "  ") + printable(fields[i]);
   // One field alone may be too long.
-  while (columns_of(line) > std::max(columns, 1)) line.pop_back();
+  while (columns_of(line) > columns) line.pop_back();
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());

@@ -12,8 +12,8 @@ namespace crema::tools {
 
 /// Whether stderr is a terminal that a progress line can be drawn on.
 bool on_terminal();
-/// The columns of that terminal; 80 where it does not say.
-int terminal_columns();
+/// The columns of that terminal, at least 10; 80 where it does not say.
+size_t terminal_columns();
 
 /// From now on messages are plain lines on a terminal: without the time, the thread and the place
 /// in the source that the log has. Not with --logtostderr, which asks for the log itself.
@@ -51,7 +51,7 @@ class ProgressLine {
 
   Clock::time_point drawn_at_;
   bool was_drawn_ = false;
-  int columns_ = 0;
+  size_t columns_ = 0;
   size_t shown_ = 0;  // fields
 };
 

@@ -8,145 +8,69 @@
 
 #include "analysis/confusion.hpp"
 #include "core/carried_state.hpp"
+#include "core/data_source.hpp"
 #include "core/json.hpp"
 #include "core/split_list.hpp"
 #include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
+#include "data/records/class_list.hpp"
+#include "model/text_file.hpp"
 #include "model/text_format.hpp"
 #include "model/weights_origin.hpp"
+#include "model/whole_file.hpp"
 #include "proto/net.pb.h"
 #include "solver/named_sizes.hpp"
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
 #include "tools/confusion_report.hpp"
+#include "tools/confusion_svg.hpp"
 #include "tools/detection_report.hpp"
 #include "tools/flags.hpp"
+#include "tools/mistakes.hpp"
+#include "tools/output_means.hpp"
 #include "tools/record_pass.hpp"
 #include "tools/required_data.hpp"
+#include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
 DEFINE_bool(confusion, false,
-            "Print the accuracy and the IoU of each class, and which classes it was taken for.");
+            "Print how often which class was taken for which, below the lines of the classes.");
 DEFINE_string(
     scores, "",
     "The blob of class scores. Of classify: Default: the net's output. Of test: Default: what its "
     "Accuracy or SoftmaxWithLoss layer reads. Of detect: With --boxes.");
 DEFINE_string(ap_version, "Integral",
               "How average precision of detections is computed: 11point, MaxIntegral or Integral.");
-DEFINE_bool(per_class, false, "Log the average precision of each class.");
+DEFINE_bool(per_class, false,
+            "Log the average precision of each class; of classes that are counted, a line for "
+            "each, however many there are.");
+DEFINE_bool(verbose, false, "Log the outputs of each batch, as --iterations does.");
+DEFINE_string(confusion_svg, "",
+              "Draw which classes were taken for which: a file in SVG, for screens that are light "
+              "or dark.");
+DEFINE_string(save_mistakes, "",
+              "A new folder for the images whose class the net did not name, with true and "
+              "predicted names.");
+DECLARE_string(class_names);
+DECLARE_bool(rgb);
 
 namespace crema::tools {
 namespace {
 
-/// Outputs with an axis for the batch and more values than that, features mostly and no scores, get
-/// one line: a screen is full by then.
-constexpr int64_t kMostLines = 40;
+/// Classes whose lines fill a screen that nobody asked to fill.
+constexpr int64_t kMostListed = 40;
+/// Up to this many classes, the counts of all pairs take 8 MB.
+constexpr int64_t kFewClasses = 1000;
 
-/// Mean, least and greatest of many values.
-struct Spread {
-  double sum = 0, amount = 0;
-  double least = HUGE_VAL, greatest = -HUGE_VAL;
-  int64_t count = 0;
+/// Whether a flag asks for the classes to be counted.
+bool asks_for_classes() {
+  return FLAGS_confusion || !FLAGS_scores.empty() || !FLAGS_labels.empty() ||
+         !FLAGS_confusion_svg.empty() || !FLAGS_save_mistakes.empty() || !FLAGS_class_names.empty();
+}
 
-  void add(double value, const Share& share = {}) {
-    // 0 times a value that is not finite is none.
-    if (share.factor != 0) sum += share.factor * value;
-    amount += share.amount;
-    least = std::min(least, value);
-    greatest = std::max(greatest, value);
-    ++count;
-  }
-  /// 0 where nothing counts.
-  double mean() const { return amount > 0 ? sum / amount : 0; }
-  std::string str() const { return text("mean ", mean(), ", min ", least, ", max ", greatest); }
-};
-
-/// What all batches gave of one output.
-struct Scores {
-  /// `rows`: their number differs from batch to batch.
-  Scores(std::string output, bool rows) : name(std::move(output)), in_one_line(rows) {}
-
-  void add(int batch, const Tensor& values, const RecordPass& pass) {
-    shape = values.shape();
-    // Also if a later batch alone is that large. Values of one axis, as the accuracies of classes,
-    // are scores each.
-    in_one_line = in_one_line || (shape.rank() > 1 && shape.count() > kMostLines);
-    const Shares shares = pass.shares(name, shape);
-    of_records = shares.of_records();
-    Spread of_batch;
-    means.resize(std::max(means.size(), static_cast<size_t>(values.count())));
-    for (int64_t i = 0; i < values.count(); ++i) {
-      const double value = values.at(i);
-      const Share share = shares(i);
-      if (of_records && share.amount == 0) continue;
-      of_batch.add(value);
-      spread.add(value);
-      means[static_cast<size_t>(i)].add(value, share);
-      if (!in_one_line) LOG(INFO) << "Batch " << batch << ", " << printable(name) << " = " << value;
-    }
-    if (of_batch.count == 0) {
-      LOG(INFO) << "Batch " << batch << ", " << printable(name) << " (" << shape.str()
-                << "): no values";
-    } else if (in_one_line) {
-      LOG(INFO) << "Batch " << batch << ", " << printable(name) << " (" << shape.str()
-                << "): " << of_batch.str();
-    }
-  }
-
-  /// `batches` as large as most.
-  void log(double batches, float weight) const {
-    if (spread.count == 0) {
-      LOG(INFO) << printable(name) << " (" << shape.str() << "): no values in any batch";
-      return;
-    }
-    if (in_one_line) {
-      const double sum = spread.sum / batches;  // of a batch
-      LOG(INFO) << printable(name) << " (" << shape.str() << "): " << spread.str()
-                << (weight != 0 ? text(" (sum ", sum, " * ", weight, " = ", weight * sum, " loss)")
-                                : "");
-      return;
-    }
-    for (const Spread& of_index : means) {
-      const double mean = of_index.mean();
-      LOG(INFO) << printable(name) << " = " << mean
-                << (weight != 0 ? text(" (* ", weight, " = ", weight * mean, " loss)") : "");
-    }
-  }
-
-  /// The means of its values, or of all together where they are many.
-  std::string json() const {
-    if (spread.count == 0) return "[]";
-    if (in_one_line) {
-      return text("{\"mean\": ", json_number(spread.mean()),
-                  ", \"min\": ", json_number(spread.least),
-                  ", \"max\": ", json_number(spread.greatest), "}");
-    }
-    std::vector<std::string> values;
-    for (const Spread& of_index : means) values.push_back(json_number(of_index.mean()));
-    return text("[", joined(values), "]");
-  }
-
-  /// Its part of the loss, where it is one.
-  double loss(double batches, float weight) const {
-    if (weight == 0 || spread.count == 0) return 0;
-    if (in_one_line || of_records) return static_cast<double>(weight) * spread.sum / batches;
-    double sum = 0;
-    for (const Spread& of_index : means) sum += of_index.mean();
-    return static_cast<double>(weight) * sum;
-  }
-
-  std::string name;
-  Shape shape;  // of the last batch
-  bool in_one_line = false;
-  bool of_records = false;    // the first axis is that of the records
-  std::vector<Spread> means;  // of each index, over the batches that have it
-  Spread spread;              // of all values
-};
-
-/// The scores and labels to count, as the flags or the net say; none where nobody asks for them.
+/// The scores and labels to count, as the flags or the net say.
 std::optional<ScoredLabels> scored_labels(const NetParameter& param, const NetOptions& options) {
   const bool named = !FLAGS_scores.empty() || !FLAGS_labels.empty();
-  if (!FLAGS_confusion && !FLAGS_json && !named) return std::nullopt;
   if (!FLAGS_labels.empty()) required_flag("scores", FLAGS_scores, "BLOB");
   const std::vector<ScoredLabels> found = find_scored_labels(param, options);
   for (const ScoredLabels& pair : found) {
@@ -158,10 +82,10 @@ std::optional<ScoredLabels> scored_labels(const NetParameter& param, const NetOp
     return ScoredLabels{FLAGS_scores, FLAGS_labels};
   }
   if (found.empty()) {
-    if (!FLAGS_confusion) return std::nullopt;
-    throw Error(
-        "--confusion: the net has no Accuracy or SoftmaxWithLoss layer in this phase; name "
-        "the blobs with --scores=BLOB --labels=BLOB");
+    if (!asks_for_classes()) return std::nullopt;
+    throw Error(FLAGS_confusion ? "--confusion: " : "classes cannot be counted: ",
+                "the net has no Accuracy or SoftmaxWithLoss layer in this phase; name "
+                "the blobs with --scores=BLOB --labels=BLOB");
   }
   if (found.size() > 1) {
     std::vector<std::string> others;
@@ -181,18 +105,46 @@ std::optional<int> asked_iterations() {
   return FLAGS_iterations;
 }
 
-/// The names of the classes that the weights were trained with go into the net's message, which
-/// gives them to data layers over folders of classes.
-void take_class_names(const std::vector<std::string>& weights, NetParameter& param) {
-  const std::vector<std::string> names = class_names_of_weights(weights);
-  if (names.empty()) return;
-  param.mutable_origin()->mutable_class_name()->Assign(names.begin(), names.end());
+/// Draws a line on the terminal where no lines of batches tell how far the test is.
+void show_batch(ProgressLine& line, const RecordPass& pass, int batch) {
+  if (on_terminal() && line.due(batch + 1 == pass.batches()))
+    line.draw(text("batch ", batch + 1, " of ", pass.batches()));
+}
+
+/// How many classes the scores have.
+int64_t classes_of(Net& net, const ScoredLabels& of) {
+  const Shape& shape = net.blob(of.scores).shape();
+  if (shape.rank() == 0) return 0;
+  return shape[shape.canonical_axis(of.axis)];
+}
+
+/// By label: those of --class_names; else of the data; else of the weights. None where nothing has
+/// as many names as there are classes.
+std::vector<std::string> names_of_classes(const Net& net, const std::vector<std::string>& weights,
+                                          int64_t classes) {
+  const auto fit = [&](const std::vector<std::string>& names) {
+    return static_cast<int64_t>(names.size()) == classes;
+  };
+  if (!FLAGS_class_names.empty()) {
+    std::vector<std::string> names = read_class_list(FLAGS_class_names);
+    if (!fit(names))
+      throw Error("--class_names=", FLAGS_class_names, " names ", names.size(),
+                  " classes, and the scores have ", classes);
+    return names;
+  }
+  for (const Layer* layer : net.layers()) {
+    const DataSource* data = layer->data_source();
+    if (data == nullptr) continue;
+    if (std::vector<std::string> names = data->class_names(); fit(names)) return names;
+  }
+  if (fit(weights)) return weights;
+  return {};
 }
 
 /// What the outputs add to the loss of a batch.
-double loss_of_outputs(Net& net, const std::vector<Scores>& outputs) {
+double loss_of_outputs(Net& net, const std::vector<OutputMeans>& outputs) {
   double loss = 0;
-  for (const Scores& output : outputs) {
+  for (const OutputMeans& output : outputs) {
     const auto weight = static_cast<double>(net.loss_weight(output.name));
     if (weight == 0) continue;
     const Tensor values = net.output(output.name);
@@ -220,12 +172,28 @@ void warn_of_unfinished(const Net& net) {
   }
 }
 
+/// `lists`: without being asked, too.
+void show_classes(const ConfusionReport& report, bool lists) {
+  report.log_shares();
+  if (FLAGS_json) return;
+  const int64_t classes = report.confusion.classes();
+  if (FLAGS_confusion || FLAGS_per_class || (lists && classes <= kMostListed)) {
+    report.print_classes();
+  } else if (lists) {
+    LOG(INFO) << "--per_class prints a line for each of the " << classes << " classes";
+  }
+  if (FLAGS_confusion) report.print_pairs();
+}
+
 int test(const std::vector<std::string>& arguments) {
   refuse_arguments("test", arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
   const std::optional<int> iterations = asked_iterations();
+  // The published form prints what is published.
+  const bool logs_batches = FLAGS_verbose || iterations;
   if (iterations && *iterations <= 0)
     throw Error("--iterations ", *iterations, " must be at least 1");
+  if (!FLAGS_confusion_svg.empty()) check_output_file(FLAGS_confusion_svg, "the drawing");
   const ApVersion version = ap_version(FLAGS_ap_version, "--ap_version");
   Context context(context_options());
   NetOptions options = net_options(Phase::test);
@@ -234,20 +202,24 @@ int test(const std::vector<std::string>& arguments) {
   NetParameter param;
   SourceMap source;
   read_text_proto(FLAGS_model, param, &source);
-  take_class_names(options.weights, param);
-  // What --json alone adds shall not fail a net that runs without it.
-  const bool asked = FLAGS_confusion || !FLAGS_scores.empty() || !FLAGS_labels.empty();
+  // Data layers over folders of classes take the names that the weights were trained with.
+  const std::vector<std::string> trained = class_names_of_weights(options.weights);
+  if (!trained.empty())
+    param.mutable_origin()->mutable_class_name()->Assign(trained.begin(), trained.end());
+  // What nobody asked for shall not fail a net that runs without it.
+  const bool asked = asks_for_classes();
   std::optional<ScoredLabels> scored;
   const auto count_classes = [&](const auto& counting) {
     try {
       counting();
     } catch (const Error& error) {
       if (asked) throw;
-      LOG(WARNING) << "Classes are not counted: " << error.what();
+      LOG_IF(WARNING, FLAGS_json) << "Classes are not counted: " << error.what();
       scored.reset();
     }
   };
-  count_classes([&] { scored = scored_labels(param, options); });
+  if (asked || FLAGS_json || !iterations)
+    count_classes([&] { scored = scored_labels(param, options); });
   if (scored) options.keep = {scored->scores, scored->labels};
   Net net(param, source, context, std::move(options));
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
@@ -256,16 +228,28 @@ int test(const std::vector<std::string>& arguments) {
   DetectionReport detections(net, version);
   RecordPass pass(net, iterations);
   const bool is_exact = pass.records() > 0;
-  std::vector<Scores> scores;
+  std::vector<OutputMeans> outputs;
   const std::vector<std::string> rows = row_outputs(net);
   for (const auto& name : net.outputs()) {
-    if (!detections.has(name)) scores.emplace_back(name, std::ranges::count(rows, name) != 0);
+    if (!detections.has(name))
+      outputs.emplace_back(name, std::ranges::count(rows, name) != 0, logs_batches);
   }
   Spread rest;  // of the losses
-  ConfusionMatrix confusion(FLAGS_confusion);
+  const int64_t classes = scored ? classes_of(net, *scored) : 0;
+  if (!FLAGS_confusion_svg.empty() && classes > kMostDrawnClasses)
+    throw Error("--confusion_svg draws up to ", kMostDrawnClasses, " classes, and '",
+                scored->scores, "' has ", classes);
+  const bool asks_pairs = FLAGS_confusion || !FLAGS_confusion_svg.empty();
+  ConfusionMatrix confusion(asks_pairs || (!iterations && classes <= kFewClasses));
+  const std::vector<std::string> names =
+      scored ? names_of_classes(net, trained, classes) : std::vector<std::string>();
+  std::optional<Mistakes> mistakes;
+  if (!FLAGS_save_mistakes.empty()) mistakes.emplace(net, FLAGS_save_mistakes, names, FLAGS_rgb);
+  ProgressLine line;
   for (int batch = 0; pass.next(); ++batch) {
-    for (Scores& output : scores) output.add(batch, net.output(output.name), pass);
-    rest.add(is_exact ? loss_without(pass.loss(), loss_of_outputs(net, scores)) : pass.loss(),
+    if (!logs_batches) show_batch(line, pass, batch);
+    for (OutputMeans& output : outputs) output.add(batch, net.output(output.name), pass);
+    rest.add(is_exact ? loss_without(pass.loss(), loss_of_outputs(net, outputs)) : pass.loss(),
              pass.share_of_records());
     detections.add(net);
     if (!scored) continue;
@@ -273,28 +257,38 @@ int test(const std::vector<std::string>& arguments) {
       confusion.add(net.output(scored->scores), net.output(scored->labels), *scored,
                     pass.left_out());
     });
+    if (mistakes) mistakes->add(net, *scored, pass.left_out());
   }
+  line.end();
   warn_of_unfinished(net);
   const double whole_batches = pass.whole_batches();
   double loss = rest.mean();
-  for (const Scores& output : scores) {
+  for (const OutputMeans& output : outputs) {
     if (is_exact) loss += output.loss(whole_batches, net.loss_weight(output.name));
   }
   LOG(INFO) << "Loss: " << loss;
-  for (const Scores& output : scores) output.log(whole_batches, net.loss_weight(output.name));
+  for (const OutputMeans& output : outputs) output.log(whole_batches, net.loss_weight(output.name));
   detections.log(FLAGS_per_class);
-  if (scored) log_shares(confusion);
-  if (FLAGS_confusion && !FLAGS_json) print_confusion(confusion);
+  const ConfusionReport report{confusion, names};
+  if (scored) show_classes(report, !iterations);
+  if (!FLAGS_confusion_svg.empty())
+    write_text_atomically(FLAGS_confusion_svg, confusion_svg(confusion, names));
+  if (mistakes) {
+    mistakes->finish();
+    LOG(INFO) << mistakes->count() << (mistakes->count() == 1 ? " image" : " images")
+              << " of another class than the net says: " << printable(FLAGS_save_mistakes);
+  }
   if (FLAGS_json) {
-    std::vector<std::string> outputs;
-    for (const Scores& output : scores) {
-      outputs.push_back(json_string(output.name) + ": " + output.json());
+    std::vector<std::string> members;
+    for (const OutputMeans& output : outputs) {
+      members.push_back(json_string(output.name) + ": " + output.json());
     }
     const std::string records =
         pass.records() > 0 ? text(", \"records\": ", pass.counted_in_all()) : "";
     std::printf("{\"iterations\": %d%s, \"loss\": %s, \"outputs\": {%s}%s%s}\n", pass.batches(),
-                records.c_str(), json_number(loss).c_str(), joined(outputs).c_str(),
-                detections.json().c_str(), scored ? json_of(confusion, *scored).c_str() : "");
+                records.c_str(), json_number(loss).c_str(), joined(members).c_str(),
+                detections.json().c_str(),
+                scored ? report.json(*scored, FLAGS_confusion).c_str() : "");
   }
   return 0;
 }
@@ -305,7 +299,8 @@ extern const Command kTest = {
     "test",
     "scores trained weights on a net's test data",
     "  crema test --model train_val.prototxt --weights net.caffemodel\n"
-    "  crema test --model train_val.prototxt --weights net.caffemodel --confusion\n"
+    "  crema test --model train_val.prototxt --weights net.caffemodel --confusion \\\n"
+    "        --confusion_svg confusion.svg --save_mistakes mistakes/\n"
     "  crema test --model train_val.prototxt --weights net.caffemodel --iterations 100\n"
     "\n"
     "Runs the net in phase TEST on its data, each record once: the last batch holds the records\n"
@@ -314,20 +309,31 @@ extern const Command kTest = {
     "last one; so does data whose records cannot be counted (DummyData, WindowData), 50 by\n"
     "default.\n"
     "\n"
-    "Logs each output of each batch, then their means; of outputs of two axes or more that have\n"
-    "more than 40 values, and of those whose rows differ in number, mean, least and greatest.\n"
+    "Logs the means of all outputs; --verbose and --iterations also each output of each batch. Of\n"
+    "outputs of two axes or more that have more than 40 values, and of those whose rows differ in\n"
+    "number, these are mean, least and greatest.\n"
     "\n"
-    "--confusion prints, for each class: records (or pixels, for label maps), accuracy,\n"
-    "intersection over union, and the classes it was taken for. The counts are exact over all\n"
-    "batches; positions of the layer's ignore_label do not count. --json prints all this on\n"
-    "standard output; the counts of which class was taken for which only with --confusion.\n"
+    "Of a classifier, each class has a line on standard output: its labels (support; records, or\n"
+    "pixels of label maps), how often it was predicted, precision, recall, F1, intersection over\n"
+    "union, and the classes it was taken for. With ten classes or more, the share of labels among\n"
+    "the best five is logged. The counts are exact over all batches; positions of the layer's\n"
+    "ignore_label do not count. With --iterations, and without flags that ask for classes, there\n"
+    "are no such lines. Names of classes are those of --class_names, the data, or the weights.\n"
+    "\n"
+    "--confusion also prints how often which class was taken for which, and --confusion_svg draws\n"
+    "it. --save_mistakes writes DIR/TRUE/as_PREDICTED_KEY.jpg (or .png, ...) for each image of\n"
+    "another class than the net says, and DIR/mistakes.tsv; raw records need OpenCV, and --rgb\n"
+    "where they have red first. --json prints all this on standard output; the counts of which\n"
+    "class was taken for which only with --confusion.\n"
     "\n"
     "Of an output of DetectionEvaluate the mean average precision over the detections of all\n"
     "batches is logged, computed as --ap_version says; --per_class adds each class. An image that\n"
     "comes again does not count again.",
-    {"model",       "weights",    "strict",    "iterations", "confusion", "scores", "labels",
-     "json",        "ap_version", "per_class", "gpu",        "threads",   "engine", "tune",
-     "tuning_file", "seed",       "plugin",    "fuse",       "phase",     "level",  "stage"},
+    {"model",         "weights",       "strict",    "iterations",  "verbose", "confusion",
+     "confusion_svg", "save_mistakes", "rgb",       "class_names", "scores",  "labels",
+     "json",          "ap_version",    "per_class", "gpu",         "threads", "engine",
+     "tune",          "tuning_file",   "seed",      "plugin",      "fuse",    "phase",
+     "level",         "stage"},
     test,
     1,
     NetUse::runs};

@@ -75,17 +75,15 @@ std::string human_value(double value) {
   return text;
 }
 
-int columns_of(const std::string& text) {
-  // Bytes that continue a character of UTF-8 take no column.
-  return static_cast<int>(std::ranges::count_if(
+size_t columns_of(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(
       text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
-size_t fitting_fields(const std::vector<std::string>& fields, int columns) {
-  int used = -2;
-  size_t count = 0;
+size_t fitting_fields(const std::vector<std::string>& fields, size_t columns) {
+  size_t used = 0, count = 0;
   for (const std::string& field : fields) {
-    used += 2 + columns_of(field);
+    used += (count > 0 ? 2 : 0) + columns_of(field);
     if (count > 0 && used > columns) break;
     ++count;
   }

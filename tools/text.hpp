@@ -15,17 +15,17 @@ std::string human_bytes(double bytes);
 /// Bytes of a text such as "2GB", "1.5 GiB", "500mb" or "2000000", rounded down; none if it is no
 /// size. kB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 std::optional<size_t> parse_bytes(std::string_view text);
+/// Columns that the text takes on a terminal, a character each: bytes that go on with a character
+/// of UTF-8 take none.
+size_t columns_of(std::string_view text);
 /// "1h02m", "3m20s", "12s".
 std::string human_seconds(double seconds);
 /// "431,080".
 std::string grouped(int64_t number);
 /// "0.020", "12.345", "1.2e-05": as many signs as tell losses and accuracies apart.
 std::string human_value(double value);
-
-/// The characters of a text, each taken as one column.
-int columns_of(const std::string& text);
 /// How many of the fields, from the left, fit into `columns` with two blanks between them; at least
 /// one.
-size_t fitting_fields(const std::vector<std::string>& fields, int columns);
+size_t fitting_fields(const std::vector<std::string>& fields, size_t columns);
 
 }  // namespace crema::tools

@@ -49,7 +49,9 @@ void print_boxes(const VerifyReport& report, const LabelNames& names) {
   }
 }
 
-void print_labels(const VerifyReport& report, const LabelNames& names) {
+/// `classes`: their names by label; may be none.
+void print_labels(const VerifyReport& report, const LabelNames& names,
+                  const std::vector<std::string>& classes) {
   if (report.float_labels > 0) {
     std::cout << "records with float labels: " << report.float_labels << "\n";
   }
@@ -66,7 +68,10 @@ void print_labels(const VerifyReport& report, const LabelNames& names) {
             << ", " << report.labels.size() << " different\n";
   if (report.labels.size() > kMostClasses) return;
   for (const auto& [label, count] : report.labels) {
-    std::cout << "label " << label << ": " << count << "\n";
+    const bool is_named = label >= 0 && label < static_cast<int64_t>(classes.size());
+    std::cout << "label " << label
+              << (is_named ? " (" + printable(classes[static_cast<size_t>(label)]) + ")" : "")
+              << ": " << count << "\n";
   }
 }
 
@@ -88,7 +93,7 @@ int verify_db(const std::vector<std::string>& arguments) {
   std::cout << printable(source->name()) << "\nrecords: " << report.records << " (" << report.raw
             << " raw, " << report.encoded << " compressed, " << report.floats << " floats)\n";
   print_shapes(report);
-  print_labels(report, options.names);
+  print_labels(report, options.names, source->class_names());
   std::cout << "bad records: " << report.bad << "\n";
   return report.ok() ? 0 : 1;
 }
@@ -106,7 +111,9 @@ extern const Command kVerifyDb = {
     "Decodes all records. Logs those that cannot be decoded, with their keys, and JPEG images\n"
     "with damaged data, which are errors in data layers, too; with --classes=N also\n"
     "those with a label outside 0 to N-1, with --check_size also those of another size than the\n"
-    "first one. Prints how many records have each shape and label. Of databases with boxes\n"
+    "first one. Prints how many records have each shape and label, with the names of classes "
+    "where\n"
+    "folders, or the file class_names.txt of a database, have them. Of databases with boxes\n"
     "(crema convert-annotations) it counts those of each label; with --label_map_file, records\n"
     "with a label that it lacks are bad, too. The exit status is 1 if there is a bad record.",
     {"backend", "root_folder", "class_names", "classes", "label_map_file", "check_size",

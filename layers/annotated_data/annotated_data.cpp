@@ -70,6 +70,19 @@ class AnnotatedDataLayer final : public BatchLayer<AnnotatedBatch, DatumLayer> {
     boxes_ = std::make_shared<const BoxReading>(std::move(boxes));
   }
 
+  /// Those of the label map, by label; "" for a label that it lacks.
+  std::vector<std::string> class_names() const override {
+    std::vector<std::string> names;
+    for (const int32_t label : boxes_->names.labels()) {
+      names.resize(static_cast<size_t>(label) + 1);
+      names.back() = boxes_->names.display_name(label);
+    }
+    return names;
+  }
+  ClassNames look_up_classes() const override {
+    return {.names = class_names(), .from = boxes_->names.source(), .listed = true};
+  }
+
   bool is_late(int t) const override { return t == 1 && gives_boxes(); }
 
   /// Opens the database and looks at its first record.

@@ -1,10 +1,13 @@
 #include "layers/data/data.hpp"
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "crema/registry.hpp"
+#include "data/databases/class_file.hpp"
 #include "data/databases/open_source.hpp"
 #include "data/databases/tar_source.hpp"
 #include "data/records/class_list.hpp"
@@ -24,6 +27,27 @@ bool is_database(const DataParameter& data) {
 /// Whether labels may be the places of names of folders.
 bool has_classes(const DataParameter& data) {
   return data.backend() == P::FOLDER || data.backend() == P::TAR;
+}
+
+/// The folder of a database, which a file in it may stand for.
+std::filesystem::path database_folder(const DataParameter& data) {
+  const std::filesystem::path path = data.source();
+  std::error_code none;
+  return std::filesystem::is_regular_file(path, none) ? path.parent_path() : path;
+}
+
+/// Error unless the labels of a database mean the same classes as in training.
+void check_same_classes(const std::vector<std::string>& names, const ClassNames& training,
+                        const std::string& source) {
+  if (training.names.empty()) return;
+  for (size_t label = 0; label < names.size(); ++label) {
+    const bool known = label < training.names.size();
+    if (known && names[label] == training.names[label]) continue;
+    throw Error(source, ": label ", label, " is class '", names[label], "' (", kClassFile,
+                "), and ", known ? "'" + training.names[label] + "'" : std::string("no class"),
+                " in the training data (", training.from, "), which have ", training.names.size(),
+                " classes; convert both with one list: crema convert-imageset --class_names=FILE");
+  }
 }
 
 /// Error for settings of other backends.
@@ -99,7 +123,10 @@ DataLayer::DataLayer(const LayerInit& init)
   check_settings(init.param, init.context);
 }
 
-bool DataLayer::labels_by_names() const { return has_classes(param().data_param()); }
+bool DataLayer::labels_by_names() const {
+  const DataParameter& data = param().data_param();
+  return has_classes(data) || has_class_file(database_folder(data));
+}
 
 void DataLayer::set_training_classes(const ClassNames& classes) { training_ = classes; }
 
@@ -109,7 +136,10 @@ ClassNames DataLayer::look_up_classes() const {
   ClassNames classes{
       .names = {}, .from = text(kind, data.source(), "'"), .listed = !data.class_names().empty()};
   if (classes.listed) classes.from = "class_names '" + data.class_names() + "'";
-  if (std::vector<std::string> opened = class_names(); !opened.empty()) {
+  if (is_database(data)) {
+    classes.from = "database '" + data.source() + "'";
+    classes.names = read_class_file(database_folder(data));
+  } else if (std::vector<std::string> opened = class_names(); !opened.empty()) {
     classes.names = std::move(opened);
   } else if (classes.listed) {
     classes.names = read_class_list(data.class_names());
@@ -137,6 +167,8 @@ void DataLayer::setup(Blobs, Blobs top) {
                     .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
                     .logger = log}),
        top.size() > 1);
+  if (is_database(data) && training_)
+    check_same_classes(class_names(), *training_, images()->name());
 }
 
 void register_data(Registry& registry) { registry.add<DataLayer>("Data"); }

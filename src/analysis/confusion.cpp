@@ -53,6 +53,35 @@ int64_t best_class(const Tensor& scores, const AxisSplit& split, int64_t positio
   return best;
 }
 
+/// How many classes go before the label of a position. None where its score is NaN.
+std::optional<int64_t> rank_of(const Tensor& scores, const AxisSplit& split, int64_t position,
+                               int64_t label) {
+  std::optional<int64_t> rank;
+  dispatch_float(scores.dtype(), [&]<class T>(T) {
+    const T* of_position = scores.read<T>() + split.at(position);
+    const T own = of_position[label * split.inner];
+    if (own != own) return;
+    int64_t before = 0;
+    for (int64_t c = 0; c < split.size; ++c) {
+      before += c != label && of_position[c * split.inner] >= own ? 1 : 0;
+    }
+    rank = before;
+  });
+  return rank;
+}
+
+/// The classes of the scores and their positions. Error unless each position has a label.
+AxisSplit split_of(const Tensor& scores, const Tensor& labels, const ScoredLabels& of) {
+  const Shape& shape = scores.shape();
+  if (shape.rank() == 0) throw Error("scores '", of.scores, "' are a scalar, without classes");
+  const AxisSplit split(shape, shape.canonical_axis(of.axis));
+  if (labels.count() != split.positions())
+    throw Error("scores '", of.scores, "' (", shape.str(), ") are of ", split.positions(),
+                " positions, labels '", of.labels, "' (", labels.shape().str(), ") of ",
+                labels.count(), "; the class axis of the scores is ", of.axis);
+  return split;
+}
+
 /// Whether the positions of a sample lie together: the first axis is that of the samples, or has
 /// several rows of each, as in (N * T, C).
 bool has_samples_in_order(const Tensor& scores, const Tensor& labels, int axis, int64_t samples) {
@@ -110,8 +139,7 @@ std::vector<ScoredLabels> find_scored_labels(const NetParameter& net, const NetO
 void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const ScoredLabels& of,
                           const std::vector<bool>& left_out) {
   const Shape& shape = scores.shape();
-  if (shape.rank() == 0) throw Error("scores '", of.scores, "' are a scalar, without classes");
-  const AxisSplit split(shape, shape.canonical_axis(of.axis));
+  const AxisSplit split = split_of(scores, labels, of);
   if (classes_ == 0) {
     classes_ = split.size;
     if (has_pairs_ && classes_ > kMostPairedClasses) {
@@ -127,10 +155,6 @@ void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const Scor
   if (split.size != classes_)
     throw Error("scores '", of.scores, "' (", shape.str(), ") have ", split.size,
                 " classes, those of earlier batches had ", classes_);
-  if (labels.count() != split.positions())
-    throw Error("scores '", of.scores, "' (", shape.str(), ") are of ", split.positions(),
-                " positions, labels '", of.labels, "' (", labels.shape().str(), ") of ",
-                labels.count(), "; the class axis of the scores is ", of.axis);
   const auto samples = static_cast<int64_t>(left_out.size());
   const bool leaves_out = samples > 0 && has_samples_in_order(scores, labels, of.axis, samples);
   if (!leaves_out) unknown_samples_ += std::ranges::count(left_out, true);
@@ -155,8 +179,25 @@ void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const Scor
     }
     ++predicted_[static_cast<size_t>(best)];
     if (best == label) ++right_[static_cast<size_t>(label)];
+    if (classes_ >= kTopClasses) {
+      const std::optional<int64_t> rank = rank_of(scores, split, i, label);
+      in_top_ += rank && *rank < kTop ? 1 : 0;
+    }
     if (has_pairs_) ++counts_[static_cast<size_t>(label * classes_ + best)];
   }
+}
+
+std::vector<Prediction> predictions(const Tensor& scores, const Tensor& labels,
+                                    const ScoredLabels& of) {
+  const AxisSplit split = split_of(scores, labels, of);
+  std::vector<Prediction> all;
+  for (int64_t i = 0; i < split.positions(); ++i) {
+    const double label = labels.at(i);
+    const bool is_class = label >= 0 && label < static_cast<double>(split.size);
+    const int64_t best = best_class(scores, split, i, is_class ? static_cast<int64_t>(label) : -1);
+    all.push_back({best, best < 0 ? 0 : scores.at(split.at(i) + best * split.inner)});
+  }
+  return all;
 }
 
 int64_t ConfusionMatrix::labelled(int64_t label) const {
@@ -175,6 +216,19 @@ std::optional<double> ConfusionMatrix::accuracy(int64_t label) const {
   return share(right_[static_cast<size_t>(label)], labelled(label));
 }
 
+std::optional<double> ConfusionMatrix::top_k() const {
+  if (classes_ < kTopClasses) return std::nullopt;
+  return share(in_top_, positions_);
+}
+
+std::optional<double> ConfusionMatrix::precision(int64_t label) const {
+  return share(right_[static_cast<size_t>(label)], predicted(label));
+}
+
+std::optional<double> ConfusionMatrix::f1(int64_t label) const {
+  return share(2 * right_[static_cast<size_t>(label)], labelled(label) + predicted(label));
+}
+
 std::optional<double> ConfusionMatrix::iou(int64_t label) const {
   const int64_t right = right_[static_cast<size_t>(label)];
   return share(right, labelled(label) + predicted(label) - right);
@@ -182,6 +236,14 @@ std::optional<double> ConfusionMatrix::iou(int64_t label) const {
 
 std::optional<double> ConfusionMatrix::mean_accuracy() const {
   return mean_over(classes_, [this](int64_t c) { return accuracy(c); });
+}
+
+std::optional<double> ConfusionMatrix::mean_precision() const {
+  return mean_over(classes_, [this](int64_t c) { return precision(c); });
+}
+
+std::optional<double> ConfusionMatrix::mean_f1() const {
+  return mean_over(classes_, [this](int64_t c) { return f1(c); });
 }
 
 std::optional<double> ConfusionMatrix::mean_iou() const {

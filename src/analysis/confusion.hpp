@@ -54,14 +54,29 @@ class ConfusionMatrix {
   int64_t ignored() const { return ignored_; }
   int64_t undecided() const { return undecided_; }  // without a prediction; they count as misses
 
+  /// From this many classes on top_k() is counted.
+  static constexpr int64_t kTopClasses = 10;
+  static constexpr int64_t kTop = 5;
+  /// Share of all positions whose label is among the kTop classes of the greatest scores; a class
+  /// of an equal score goes before it, as in Accuracy. None with fewer classes than kTopClasses.
+  std::optional<double> top_k() const;
+
   /// Share of all positions, or of those of a class, that are right. None without positions.
   std::optional<double> accuracy() const;
   std::optional<double> accuracy(int64_t label) const;
+  /// Share of the positions taken for a class that are right. None without such positions. The
+  /// accuracy of a class is its recall.
+  std::optional<double> precision(int64_t label) const;
+  /// 2 precision recall / (precision + recall): right positions of a class, divided by the mean
+  /// number of those that are labelled and predicted as it. None without such positions.
+  std::optional<double> f1(int64_t label) const;
   /// Right positions of a class, divided by those that are labelled or predicted as it. None
   /// without such positions.
   std::optional<double> iou(int64_t label) const;
   /// Means over the classes that have one.
   std::optional<double> mean_accuracy() const;
+  std::optional<double> mean_precision() const;
+  std::optional<double> mean_f1() const;
   std::optional<double> mean_iou() const;
 
  private:
@@ -71,6 +86,16 @@ class ConfusionMatrix {
   // (classes) each: positions of the class (without a prediction too), taken for it, and both.
   std::vector<int64_t> labelled_, predicted_, right_;
   int64_t positions_ = 0, ignored_ = 0, undecided_ = 0, unknown_samples_ = 0;
+  int64_t in_top_ = 0;
 };
+
+/// What a position of scores is taken for, as ConfusionMatrix has it.
+struct Prediction {
+  int64_t best = -1;  // the class; -1 where all scores are NaN
+  double score = 0;   // of it
+};
+/// Of each position in order; `labels` decide between equal scores. Error if the shapes do not fit.
+std::vector<Prediction> predictions(const Tensor& scores, const Tensor& labels,
+                                    const ScoredLabels& of);
 
 }  // namespace crema

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <set>
 #include <optional>
 
 #include "core/data_source.hpp"
@@ -35,6 +36,15 @@ class Sources {
   }
 
   bool any() const { return !all_.empty(); }
+  /// By label, of the data layer that labels() are of. None where a label map leaves out
+  /// labels, or has one name for several.
+  std::vector<std::string> class_names() const {
+    std::vector<std::string> names;
+    if (any()) names = all_[0].data->class_names();
+    const std::set<std::string> distinct(names.begin(), names.end());
+    if (distinct.contains("") || distinct.size() != names.size()) names.clear();
+    return names;
+  }
   int64_t batch() const { return all_[0].data->records_per_batch(); }
   std::string raw_key(int64_t index) const { return any() ? all_[0].data->raw_key(index) : ""; }
 
@@ -128,7 +138,8 @@ Tensor rows_at(const Tensor& tensor, const std::vector<int64_t>& rows) {
   return part;
 }
 
-std::vector<std::unique_ptr<FeatureWriter>> make_writers(const ExtractOptions& options) {
+std::vector<std::unique_ptr<FeatureWriter>> make_writers(
+    const ExtractOptions& options, const std::vector<std::string>& class_names) {
   std::vector<std::unique_ptr<FeatureWriter>> writers;
   const bool in_one = options.format == FeatureFormat::hdf5 && options.outputs.size() == 1;
   if (!in_one && options.outputs.size() != options.blobs.size())
@@ -143,6 +154,7 @@ std::vector<std::unique_ptr<FeatureWriter>> make_writers(const ExtractOptions& o
         {.format = options.format,
          .path = options.outputs[i],
          .names = in_one ? options.blobs : std::vector<std::string>{options.blobs[i]},
+         .class_names = class_names,
          .overwrite = options.overwrite}));
   }
   return writers;
@@ -186,7 +198,7 @@ ExtractReport extract_features(Net& net, const ExtractOptions& options) {
     throw Error(
         "the net has no data layer whose records could be counted; say how many batches to "
         "run");
-  const auto writers = make_writers(options);
+  const auto writers = make_writers(options, sources.class_names());
   InStep in_step(net.layers(), "", [&net](Severity severity, const std::string& text) {
     net.context().log(severity, text);
   });

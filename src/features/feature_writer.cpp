@@ -37,7 +37,9 @@ void set_shape(const Shape& rows, Datum& datum) {
 class DatabaseFeatures final : public FeatureWriter {
  public:
   DatabaseFeatures(DatabaseKind kind, const FeatureFile& file)
-      : writer_(make_database_writer(kind, file.path, file.overwrite)) {}
+      : writer_(make_database_writer(kind, file.path, file.overwrite)) {
+    writer_->name_classes(file.class_names);
+  }
 
   void append(const FeatureRows& rows) override {
     const Tensor& blob = rows.blobs.at(0);
@@ -81,10 +83,12 @@ class DatabaseFeatures final : public FeatureWriter {
 
 class Hdf5Features final : public FeatureWriter {
  public:
-  explicit Hdf5Features(const FeatureFile& file) : names_(file.names), writer_(file.path) {
+  explicit Hdf5Features(const FeatureFile& file)
+      : names_(file.names), classes_(file.class_names), writer_(file.path) {
     for (const auto& name : names_) {
-      if (name == kKeys)
-        throw Error("blob '", name, "' has the name of the array of keys in '", file.path,
+      if (name == kKeys || (name == kClasses && !classes_.empty()))
+        throw Error("blob '", name, "' has the name of the array of ",
+                    name == kKeys ? "keys" : "names of classes", " in '", file.path,
                     "'; write it in another format");
     }
   }
@@ -95,13 +99,15 @@ class Hdf5Features final : public FeatureWriter {
   }
   void sync() override {
     writer_.put_texts(kKeys, keys_);
+    if (!classes_.empty()) writer_.put_texts(kClasses, classes_);
     writer_.sync();
   }
   void finish() override { writer_.finish(); }
 
  private:
   static constexpr const char* kKeys = "keys";
-  std::vector<std::string> names_, keys_;
+  static constexpr const char* kClasses = "class_names";
+  std::vector<std::string> names_, classes_, keys_;
   Hdf5Writer writer_;
 };
 

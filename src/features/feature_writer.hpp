@@ -44,6 +44,9 @@ struct FeatureFile {
   std::string path;
   /// The blobs; several in HDF5 only.
   std::vector<std::string> names;
+  /// Of the labels, or none: a database keeps them (class_file.hpp), and HDF5 as the array
+  /// "class_names".
+  std::vector<std::string> class_names = {};
   bool overwrite = false;
 };
 

@@ -80,14 +80,14 @@ void read_within_memory(const std::string& path, const Read& read) {
 
 // --- Where they come from ------------------------------------------------
 
-/// The attributes with the fields of Origin, but for the names of classes.
+/// The attributes with the fields of Origin, but for the names of classes and those in kOriginFields.
 constexpr std::pair<const char*, int> kOriginTexts[] = {
     {"origin_program", Origin::kProgramFieldNumber},
     {"origin_solver", Origin::kSolverFieldNumber},
     {"origin_net", Origin::kNetFieldNumber}};
 constexpr const char* kOriginClasses = "origin_class_name";
 /// What these do not have, as the text of an Origin.
-constexpr const char* kOriginRun = "origin_run";
+constexpr const char* kOriginFields = "origin_fields";
 
 Origin without_texts(Origin origin) {
   for (const auto& [name, field] : kOriginTexts)
@@ -106,7 +106,7 @@ void write_origin(Hdf5Writer& file, const Origin& origin) {
   google::protobuf::TextFormat::Printer printer;
   printer.SetSingleLineMode(true);
   printer.PrintToString(without_texts(origin), &run);
-  if (!run.empty()) file.put_attribute(kOriginRun, run);
+  if (!run.empty()) file.put_attribute(kOriginFields, run);
   // The longest one is the last: it takes space that the others would need near the file's begin.
   if (origin.class_name_size() > 0)
     file.put_attribute(kOriginClasses, joined(origin.class_name(), "\n"));
@@ -119,7 +119,7 @@ Origin read_origin(const Hdf5Reader& file) {
   FirstMessage unused;
   parser.RecordErrorsTo(&unused);
   parser.AllowUnknownField(true);
-  if (!parser.ParseFromString(file.attribute(kOriginRun), &origin)) origin.Clear();
+  if (!parser.ParseFromString(file.attribute(kOriginFields), &origin)) origin.Clear();
   origin = without_texts(origin);
   for (const auto& [name, field] : kOriginTexts) {
     const std::string text = file.attribute(name);

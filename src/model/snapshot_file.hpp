@@ -4,7 +4,7 @@
 //
 // Both formats say where they come from (Origin in proto/net.proto); HDF5 files in texts that are
 // attributes of the root group: origin_program, origin_solver, origin_net, origin_class_name with a
-// name a line, and origin_run with all other fields as a prototxt.
+// name a line, and origin_fields with all other fields as a prototxt.
 // HDF5, weights: arrays /data/LAYER/INDEX, gradients /diff/LAYER/INDEX, a group for each layer.
 // HDF5, states: iter, current_step (one i32 each), learned_net (text), arrays /history/INDEX; and
 // `crema`, an array of bytes: a SolverState with all other fields, as a binary protocol buffer.

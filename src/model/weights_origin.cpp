@@ -38,14 +38,17 @@ Origin origin_in_binary(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::string> class_names_of_weights(const std::string& path) {
+Origin origin_of_weights(const std::string& path) {
   const std::string file = find_model_file(path);
-  Origin origin;
   try {
-    origin = is_hdf5_file(file) ? read_hdf5_origin(file) : origin_in_binary(file);
+    return is_hdf5_file(file) ? read_hdf5_origin(file) : origin_in_binary(file);
   } catch (const Error&) {
     return {};  // loading it says why
   }
+}
+
+std::vector<std::string> class_names_of_weights(const std::string& path) {
+  const Origin origin = origin_of_weights(path);
   return {origin.class_name().begin(), origin.class_name().end()};
 }
 

@@ -54,16 +54,20 @@ void add_layers(const Net& training, Candidates& found) {
   }
 }
 
-/// Of the data layers that the phase excludes. The classes of a tar file cost a look at all of it:
+/// Of the data layers that the phase excludes: those of folders, and of databases that name their
+/// classes. The classes of a tar file cost a look at all of it:
 /// one alone is passed over where the weights name them.
 void add_excluded(const Plan& plan, Candidates& found) {
   NetOptions training = plan.options;
   training.phase = Phase::train;
   const auto may_have_classes = [](const LeftOut& layer) {
-    return layer.data && reads_folders(*layer.data) && !is_for_tests(*layer.data);
+    return layer.data && !is_for_tests(*layer.data);
   };
-  const bool told = !plan.trained_classes.names.empty() &&
-                    std::ranges::count_if(plan.left_out, may_have_classes) == 1;
+  const auto has_folders = [&](const LeftOut& layer) {
+    return may_have_classes(layer) && reads_folders(*layer.data);
+  };
+  const bool told =
+      !plan.trained_classes.names.empty() && std::ranges::count_if(plan.left_out, has_folders) == 1;
   const auto add = [&](bool in_this_state) {
     for (const LeftOut& layer : plan.left_out) {
       if (!may_have_classes(layer) || (told && lists_tar(*layer.data))) continue;
@@ -76,10 +80,13 @@ void add_excluded(const Plan& plan, Candidates& found) {
                                                      .phase = Phase::train,
                                                      .dtype = plan.options.dtype});
         const DataSource* source = made->data_source();
-        ClassNames classes = source != nullptr ? source->look_up_classes() : ClassNames();
+        const bool has_classes = source != nullptr && source->labels_by_names();
+        ClassNames classes = has_classes ? source->look_up_classes() : ClassNames();
         if (!classes.names.empty()) found.all.push_back({layer.tops, std::move(classes)});
       } catch (const Error& error) {
-        found.problem = text("layer '", layer.name, "': ", error.message());
+        // A database without names is none that could tell them.
+        if (reads_folders(*layer.data))
+          found.problem = text("layer '", layer.name, "': ", error.message());
       }
     }
   };

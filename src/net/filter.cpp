@@ -126,7 +126,8 @@ std::vector<State> states_of(const LayerParameter& layer, const NetOptions& pres
 std::string phase_name(Phase phase) { return phase == Phase::test ? "TEST" : "TRAIN"; }
 
 /// What takes the layer into the net, of the command line and of a solver: "selected by --stage
-/// val, in a solver by test_state { stage: "val" }". "" if nothing does.
+/// val, in a solver by test_state { stage: "val" }". Of a test net in a training the latter alone:
+/// flags there are those of the training net. "" if nothing does.
 std::string how_selected(const LayerParameter& layer, const NetOptions& present) {
   const State* best = nullptr;
   const std::vector<State> states = states_of(layer, present);
@@ -149,12 +150,19 @@ std::string how_selected(const LayerParameter& layer, const NetOptions& present)
     flags.push_back("--stage " + joined(wanted.stages, ","));
     for (const std::string& stage : wanted.stages) fields.push_back(text("stage: \"", stage, "\""));
   }
-  std::string content = "selected";
-  if (!flags.empty()) content += " by " + joined(flags, " ");
   // Each net of a solver has its phase.
+  std::string in_solver;
   if (!fields.empty() && wanted.phase == present.phase)
-    content += text(", in a solver by ", wanted.phase == Phase::test ? "test_state" : "train_state",
-                    " { ", joined(fields, " "), " }");
+    in_solver = text(wanted.phase == Phase::test ? "test_state" : "train_state", " { ",
+                     joined(fields, " "), " }");
+  const bool is_in_training = present.share_params_with != nullptr && !in_solver.empty();
+  std::string content = "selected";
+  if (is_in_training) {
+    content += " by " + in_solver;
+  } else {
+    if (!flags.empty()) content += " by " + joined(flags, " ");
+    if (!in_solver.empty()) content += ", in a solver by " + in_solver;
+  }
   if (!removed.empty()) content += (flags.empty() ? " " : ", ") + joined(removed, " ");
   return content;
 }

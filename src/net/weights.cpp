@@ -196,17 +196,18 @@ std::string counts(const LoadReport& report) {
               " unused", list(report.unused));
 }
 
-/// Says by which program, from which net and for which classes the weights are.
+/// Says by which program, from which net and for which classes the weights are, and what becomes of
+/// images.
 void save_origin(const Plan& plan, Origin& origin) {
   origin.set_program(program_version());
   if (!plan.file.empty()) origin.set_net(plan.file);
   for (const Layer* layer : plan.layers) {
     const DataSource* source = layer->data_source();
     if (source == nullptr) continue;
+    if (!origin.has_transform()) source->tell_transform(origin);
+    if (origin.class_name_size() > 0) continue;
     const std::vector<std::string> names = source->class_names();
-    if (names.empty()) continue;
     origin.mutable_class_name()->Assign(names.begin(), names.end());
-    break;
   }
 }
 

@@ -126,6 +126,9 @@ TEST_P(SnapshotFile, KeepsWhereItComesFrom) {
     origin.set_solver("models/a/solver.prototxt");
     origin.set_net("net \xC3\xA9.prototxt");
     for (int i = 0; i < classes; ++i) origin.add_class_name(text("class of number ", i));
+    origin.mutable_transform()->set_mean_file("mean \"file\"");
+    origin.mutable_transform()->set_scale(0.017F);
+    for (const float mean : {104.5F, 0.1F}) origin.add_channel_mean(mean);
     SolverState state = some_state(), read_state;
     *state.mutable_origin() = origin;
     const std::string file = path("a.caffemodel");

@@ -63,6 +63,16 @@ TEST(Advice, WhatSelectsALayerThatIsLeftOutIsNamed) {
               has("(selected by --phase TEST --stage val)"));
   EXPECT_THAT(error("include { min_level: 2 }", test),
               has("(selected by --level 2, in a solver by test_state { level: 2 })"));
+  // --stage of `crema train` is that of the training net.
+  Context context;
+  Net training(
+      net_param("layer { name: 'i' type: 'Input' top: 'i' input_param { shape { dim: 1 } } "
+                "}"),
+      context, train);
+  NetOptions in_training = test;
+  in_training.share_params_with = &training;
+  EXPECT_THAT(error("include { stage: 'val' }", in_training),
+              has("(selected by test_state { stage: \"val\" })"));
   EXPECT_THAT(error("exclude { not_stage: 'full' }", train), has("--stage full"));
   // The nearest way of several.
   EXPECT_THAT(error("include { phase: TEST stage: 'a' stage: 'b' } include { stage: 'c' }", train),

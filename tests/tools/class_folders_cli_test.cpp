@@ -1,4 +1,5 @@
 // Folders of classes: tests take the labels of the training data.
+#include <algorithm>
 #include <fstream>
 
 #include "proto/net.pb.h"
@@ -230,6 +231,166 @@ TEST_F(ClassFoldersCliTest, TarFilesHaveThemToo) {
   write("test.tar", members({"ant", "bee", "cat"}));
   const Output told = run("test" + weights() + " --model " + net(layers));
   EXPECT_EQ(told.status, 0) << told.text;
+}
+
+// Names go from folders into a database, from there into weights, and into all that shows labels.
+TEST_F(ClassFoldersCliTest, DatabasesKeepTheNames) {
+  classes("train", {"ant", "bee", "cat"});
+  const Output made = run("convert-imageset --gray " + path("train") + " " + path("db"));
+  ASSERT_EQ(made.status, 0) << made.text;
+  EXPECT_TRUE(made.says("has 3 classes, label 0 to 2")) << made.text;
+  EXPECT_EQ(read_file(path("db/class_names.txt")), "ant\nbee\ncat\n");
+  // Shuffled, each with the label of its folder.
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : read_database(path("db"))) {
+    Datum datum;
+    ASSERT_TRUE(datum.ParseFromString(value));
+    keys.push_back(key.substr(9));
+    EXPECT_EQ(datum.label(), keys.back()[0] - 'a') << key;
+  }
+  EXPECT_EQ(keys.size(), 6U);
+  EXPECT_FALSE(std::ranges::is_sorted(keys)) << "class by class";
+  ASSERT_EQ(run("convert-imageset --noshuffle " + path("train") + " " + path("sorted")).status, 0);
+  keys.clear();
+  for (const auto& [key, value] : read_database(path("sorted"))) keys.push_back(key.substr(9));
+  EXPECT_TRUE(std::ranges::is_sorted(keys));
+  EXPECT_TRUE(run("verify-db " + path("db")).says("label 1 (bee): 2\n"));
+  EXPECT_TRUE(run("verify-db " + path("train")).says("label 2 (cat): 2\n"));
+  EXPECT_TRUE(run("db show " + path("sorted") + " 5").says("label: 2 (cat)\n"));
+
+  const auto lmdb = [&](std::string layers) {
+    for (size_t at = 0; (at = layers.find("FOLDER", at)) != std::string::npos;)
+      layers.replace(at, 6, "LMDB");
+    return layers;
+  };
+  const std::string both = net(lmdb(data("TRAIN", "db", 6)) + lmdb(data("TEST", "db", 4)));
+  const Output trained = run(train(both));
+  ASSERT_EQ(trained.status, 0) << trained.text;
+  EXPECT_TRUE(run("inspect" + weights().substr(10)).says("class names: 3: ant, bee, cat\n"));
+  const Output tested = run("test --confusion" + weights() + " --model " + both);
+  EXPECT_TRUE(tested.says("ant      2    0    0\n")) << tested.text;
+  // A folder of test images takes its labels from the database.
+  classes("test", {"ant", "cat"});
+  expect_refusal("test" + weights() + " --model " +
+                     net(lmdb(data("TRAIN", "db", 6)) + data("TEST", "test", 4)),
+                 {"lacks the class 'bee'", path("test"), path("db")});
+  // A database of another folder has labels of its own.
+  ASSERT_EQ(run("convert-imageset --gray " + path("test") + " " + path("test_db")).status, 0);
+  expect_refusal(train(net(lmdb(data("TRAIN", "db", 6)) + lmdb(data("TEST", "test_db", 4)))),
+                 {"label 1 is class 'cat'", path("test_db"), "'bee'", path("db"), "--class_names"});
+  const Output listed =
+      run("convert-imageset --gray --overwrite --class_names=" + path("db/class_names.txt") + " " +
+          path("test") + " " + path("test_db"));
+  ASSERT_EQ(listed.status, 0) << listed.text;
+  EXPECT_TRUE(listed.says("no image of 1 classes")) << listed.text;
+  const Output same =
+      run(train(net(lmdb(data("TRAIN", "db", 6)) + lmdb(data("TEST", "test_db", 4)))));
+  EXPECT_EQ(same.status, 0) << same.text;
+  EXPECT_TRUE(same.says("accuracy = 1\n")) << same.text;
+  // Features of the records have their names, too.
+  const Output features =
+      run("extract-features" + weights().substr(10) + " " + both + " ip " + path("features"));
+  EXPECT_EQ(features.status, 0) << features.text;
+  EXPECT_EQ(read_file(path("features/class_names.txt")), "ant\nbee\ncat\n");
+}
+
+TEST_F(ClassFoldersCliTest, ConvertersTellWhatAFolderLacks) {
+  classes("train", {"ant", "bee"});
+  expect_refusal("convert-imageset " + path("train"), {"FOLDER OUTPUT", "got 1"});
+  expect_refusal("convert-imageset " + path("train") + " " + write("list.txt", "ant/0.ppm 0\n"),
+                 {"ROOT_FOLDER LIST_FILE OUTPUT", "got 2"});
+  expect_refusal("convert-imageset " + path("train/ant") + " " + path("db"),
+                 {"folder of images for each class"});
+  const Output checked = run("convert-imageset --check " + path("train"));
+  EXPECT_EQ(checked.status, 0) << checked.text;
+  EXPECT_TRUE(checked.says("0 bad images")) << checked.text;
+  write("train/bee/9.jpg", "no image");
+  expect_refusal("convert-imageset " + path("train") + " " + path("db"),
+                 {"bee/9.jpg", "--skip_bad"});
+  // Names of the labels of a list.
+  const std::string list = "convert-imageset --class_names=" + write("names.txt", "ant\nbee\n") +
+                           " " + path("train") + "/ ";
+  EXPECT_EQ(run(list + path("list.txt") + " " + path("named")).status, 0);
+  EXPECT_EQ(read_file(path("named/class_names.txt")), "ant\nbee\n");
+  expect_refusal(list + write("more.txt", "ant/0.ppm 0\nbee/0.ppm 2\n") + " " + path("more"),
+                 {"more.txt:2", "label 2", "names.txt", "2 classes"});
+}
+
+// The weights know what became of images in training.
+TEST_F(ClassFoldersCliTest, ClassifyDescendsAndCountsWhatIsRight) {
+  classes("train", {"ant", "bee", "cat"});
+  ASSERT_EQ(run(train(net(data("TRAIN", "train", 6) + data("TEST", "train", 6)))).status, 0);
+  const std::string classify = "classify --top 1" + weights() + " --model " +
+                               write("deploy.prototxt", R"(
+layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 1 dim: 2 dim: 2 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 3 } }
+layer { name: 'prob' type: 'Softmax' bottom: 'ip' top: 'prob' })") +
+                               " ";
+  const Output output = run(classify + path("train"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const char* part : {"images become what the weights were trained on: --scale=0.0039\n",
+                           "bee: 2 of 2 (100.00%) right\n",
+                           "6 of 6 (100.00%) images whose class is known are right\n"})
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  // A folder with an image of another class, one that is no class, and one in a folder of it.
+  write("train/ant/9.ppm", ppm(2, 2, std::string(12, '\xc0')));
+  classes("train/other/deep", {"more"});
+  const Output mixed = run(classify + path("train"));
+  for (const char* part : {"9.ppm is 'ant', taken for 'cat'\n", "6 of 7 (85.71%) images",
+                           "folder 'more' is no class of the net", "other/deep/more/0.ppm"})
+    EXPECT_TRUE(mixed.says(part)) << part << " is not in: " << mixed.text;
+  const Output json = run(classify + "--json " + path("train/ant") + " 2>/dev/null");
+  EXPECT_TRUE(json.says(R"(9.ppm", "class": 0, "label": "ant", "right": false, "predictions": [)"))
+      << json.text;
+  // Folders of other names say nothing of classes.
+  const Output unknown = run(classify + path("train/other"));
+  EXPECT_EQ(unknown.status, 0) << unknown.text;
+  EXPECT_FALSE(unknown.says("is known")) << unknown.text;
+  EXPECT_FALSE(unknown.says("no class of the net")) << unknown.text;
+
+  // A list for data layers has labels.
+  const std::string list =
+      write("list.txt", path("train/ant/0.ppm") + " 0\n" + path("train/bee/0.ppm") + " 2\n");
+  const Output listed = run(classify + "--list " + list);
+  EXPECT_EQ(listed.status, 0) << listed.text;
+  EXPECT_TRUE(listed.says("1 of 2 (50.00%) images whose class is known are right\n"))
+      << listed.text;
+  EXPECT_TRUE(listed.says("bee/0.ppm is 'cat', taken for 'bee'\n")) << listed.text;
+  expect_refusal(classify + "--list " + write("bad.txt", path("train/ant/0.ppm") + " 3\n"),
+                 {"bad.txt", "label 3", "3 classes"});
+
+  // Flags that contradict the training are told.
+  const Output same = run(classify + "--scale 0.0039 " + path("train/bee"));
+  EXPECT_FALSE(same.says("were trained with")) << same.text;
+  const Output other = run(classify + "--scale 1 --mean 100 " + path("train/bee"));
+  EXPECT_TRUE(other.says("--scale=1: the weights were trained with 0.0039;")) << other.text;
+  EXPECT_TRUE(other.says("--mean=100: the weights were trained with none;")) << other.text;
+  EXPECT_TRUE(run("inspect" + weights().substr(10)).says("images: pixel * 0.0039\n"));
+}
+
+// As the test data are: covered by 4 x 4, and of that the middle.
+TEST_F(ClassFoldersCliTest, ClassifyResizesAsInTraining) {
+  NetParameter weights;
+  weights.add_layer()->set_name("other");
+  ResizeParameter& resize = *weights.mutable_origin()->mutable_transform()->add_resize_param();
+  resize.set_resize_mode(ResizeParameter::FIT_SMALL_SIZE);
+  resize.set_height(4);
+  resize.set_width(4);
+  std::ofstream(path("w.caffemodel"), std::ios::binary) << weights.SerializeAsString();
+  // 4 rows of 8 pixels, bright in the two columns and rows of the middle.
+  std::string pixels(3 * 32, '\0');
+  for (const int row : {1, 2}) {
+    for (const int column : {3, 4}) {
+      for (int c = 0; c < 3; ++c) pixels[static_cast<size_t>(3 * (8 * row + column) + c)] = '\x50';
+    }
+  }
+  const std::string classify = "classify --allow_missing --weights " + path("w.caffemodel") +
+                               " --model " + write("mean.prototxt", R"(
+layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 1 dim: 2 dim: 2 } } }
+layer { name: 'mean' type: 'Pooling' bottom: 'data' top: 'mean' pooling_param { pool: AVE global_pooling: true } })") +
+                               " " + write("middle.ppm", ppm(4, 8, pixels)) + " ";
+  EXPECT_TRUE(run(classify).says("80.0000 - \"0\"")) << run(classify).text;
+  EXPECT_TRUE(run(classify + "--crop whole").says("10.0000 - \"0\""));
 }
 
 }  // namespace

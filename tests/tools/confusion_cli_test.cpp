@@ -45,11 +45,14 @@ TEST_F(ConfusionCliTest, CountsClassesOverAllBatches) {
   EXPECT_EQ(output.status, 0) << output.text;
   for (const char* part :
        {// The right ones of all, and the means of 2/3, 1/2, 1/2 and of 2/4, 1/3, 1/3.
-        "Of 7 labels: accuracy 57.14%, mean of the classes 55.56%, mean IoU 38.89%\n",
-        "    0          3          3    66.67%    50.00%  1 (1)\n",
-        "    1          2          2    50.00%    33.33%  2 (1)\n",
-        "    2          2          2    50.00%    33.33%  0 (1)\n",
-        "         0    1    2\n    0    2    1    0\n    1    0    1    1\n    2    1    0    "
+        "Of 7 labels: accuracy 57.14%, mean of the classes 55.56%, mean F1 55.56%, mean IoU "
+        "38.89%\n",
+        "class    support  predicted  precision     recall         F1        IoU  taken for\n",
+        "0              3          3     66.67%     66.67%     66.67%     50.00%  1 (1)\n",
+        "1              2          2     50.00%     50.00%     50.00%     33.33%  2 (1)\n",
+        "2              2          2     50.00%     50.00%     50.00%     33.33%  0 (1)\n",
+        "mean           7                55.56%     55.56%     55.56%     38.89%\n",
+        "         0    1    2\n0        2    1    0\n1        0    1    1\n2        1    0    "
         "1\n"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }
@@ -58,14 +61,16 @@ TEST_F(ConfusionCliTest, CountsClassesOverAllBatches) {
       const char* part :
       {R"({"iterations": 7, "loss": 0, "outputs": {"accuracy": [)", R"("scores": "data")",
        R"("labels": "label", "positions": 7, "ignored": 0, "undecided": 0, "accuracy": 0.57142857)",
-       R"({"label": 1, "labels": 2, "predicted": 2, "accuracy": 0.5, "iou": 0.3333333333333333})",
+       R"({"label": 1, "support": 2, "predicted": 2, "precision": 0.5, "recall": 0.5, "f1": 0.5, )"
+       R"("iou": 0.3333333333333333})",
+       R"("mean_precision": 0.5555555555555555, "mean_accuracy": 0.5555555555555555, "mean_f1": 0.5555)",
        R"("confusion": [[2, 1, 0], [0, 1, 1], [1, 0, 1]]})"}) {
     EXPECT_TRUE(json.says(part)) << part << " is not in: " << json.text;
   }
   // The shares need no counts of all pairs.
   const Output shares = run(test + " --json 2>/dev/null");
   EXPECT_TRUE(shares.says(
-      R"({"label": 1, "labels": 2, "predicted": 2, "accuracy": 0.5, "iou": 0.3333333333333333})"))
+      R"({"label": 1, "support": 2, "predicted": 2, "precision": 0.5, "recall": 0.5, "f1": 0.5, )"))
       << shares.text;
   EXPECT_FALSE(shares.says("\"confusion\"")) << shares.text;
   EXPECT_FALSE(run(test).says("mean IoU")) << "nobody asked for it";
@@ -98,9 +103,10 @@ TEST_F(ConfusionCliTest, CountsPixelsOfLabelMaps) {
   const Output output = run("test --confusion --iterations 2 --model " + loss);
   EXPECT_EQ(output.status, 0) << output.text;
   for (const char* part :
-       {"Of 6 labels: accuracy 83.33%, mean of the classes 83.33%, mean IoU 70.83%; 2 ignored\n",
-        "    0          3          4   100.00%    75.00%  \n",
-        "    1          3          2    66.67%    66.67%  0 (1)\n"}) {
+       {"Of 6 labels: accuracy 83.33%, mean of the classes 83.33%, mean F1 82.86%, mean IoU "
+        "70.83%; 2 ignored\n",
+        "0              3          4     75.00%    100.00%     85.71%     75.00%\n",
+        "1              3          2    100.00%     66.67%     80.00%     66.67%  0 (1)\n"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }
   const std::string bare = write("bare.prototxt", sources);

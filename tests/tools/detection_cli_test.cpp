@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "data/images/image_decoder.hpp"
+#include "model/binary_format.hpp"
+#include "proto/net.pb.h"
 #include "support/database.hpp"
 #include "support/image_files.hpp"
 #include "support/needs.hpp"
@@ -181,6 +183,22 @@ TEST_F(DetectCliTest, SavesImagesWithTheBoxes) {
   })) << "the words, white with smooth edges";
   EXPECT_GT(marked.size(), 3);
   expect_refusal(detect, {"photo.png' exists already", "--overwrite"});
+}
+
+TEST_F(DetectCliTest, WeightsNameTheClassesAndThePreprocessing) {
+  NetParameter weights;
+  for (const char* name : {"background", "a"}) weights.mutable_origin()->add_class_name(name);
+  weights.mutable_origin()->mutable_transform()->set_scale(0.0078125F);
+  weights.add_layer()->set_name("other");
+  write_binary_proto_atomically(path("w.caffemodel"), weights);
+  const std::string both = image("both.ppm", 96, 64);
+  const Output output =
+      run("detect --weights " + path("w.caffemodel") + " --allow_missing --model " +
+          write("net.prototxt", detector(kInput)) + " " + both + " 2>/dev/null");
+  EXPECT_EQ(output.status, 0) << output.text;
+  // The weights say no name of the second class.
+  EXPECT_EQ(output.text,
+            both + " 2 0.7500 5.0 10.0 15.0 30.0 2\n" + both + " 1 0.5000 5.0 10.0 15.0 30.0 a\n");
 }
 
 TEST_F(DetectCliTest, BoxesAreOfTheUprightPicture) {

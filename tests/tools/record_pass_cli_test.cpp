@@ -83,7 +83,7 @@ TEST_F(RecordPassCliTest, EachRecordCountsOnce) {
     EXPECT_TRUE(output.says("\"records\": 7")) << output.text;
     EXPECT_TRUE(output.says("\"positions\": 7,")) << output.text;
   }
-  const Output output = run(test + model(data(source, 3) + measures()) + " --confusion");
+  const Output output = run(test + model(data(source, 3) + measures()) + " --confusion --verbose");
   EXPECT_TRUE(output.says("Running for 3 iterations.")) << output.text;
   EXPECT_TRUE(output.says("7 records in 3 batches of 3, the last one of 1")) << output.text;
   EXPECT_TRUE(output.says("\"iterations\": 3, \"records\": 7, ")) << output.text;

@@ -7,6 +7,7 @@
 #include "crema/random.hpp"
 #include "data/records/unlabelled.hpp"
 #include "proto/layer.pb.h"
+#include "proto/net.pb.h"
 
 namespace crema {
 
@@ -112,6 +113,12 @@ std::string DatumLayer::key_of_record(int64_t record) const {
   // Kept, since steps forward are much faster than the way from the first record.
   if (!key_reader_) key_reader_ = records_.source->reader(records_.order);
   return key_reader_->key(record);
+}
+
+void DatumLayer::tell_transform(Origin& origin) const {
+  *origin.mutable_transform() = param().transform_param();
+  const std::vector<float> means = records_.transform->channel_means();
+  origin.mutable_channel_mean()->Assign(means.begin(), means.end());
 }
 
 void DatumLayer::give_images(const ImageBatch& batch, Blobs top) {

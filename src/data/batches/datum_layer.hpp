@@ -20,9 +20,11 @@ class DatumLayer : public SampledLayer {
   bool has_database_keys() const final {
     return records_.source != nullptr && !records_.source->is_files();
   }
-  std::vector<std::string> class_names() const final {
+  std::vector<std::string> class_names() const override {
     return records_.source != nullptr ? records_.source->class_names() : std::vector<std::string>();
   }
+  std::shared_ptr<RecordSource> images() const final { return records_.source; }
+  void tell_transform(Origin& origin) const final;
   std::vector<std::string> input_files() const override {
     return records_.source != nullptr ? records_.source->files() : std::vector<std::string>();
   }

@@ -34,7 +34,11 @@ Image ImageInput::load(const std::string& path) {
   const bool whole = options_.crop == ImageCrop::whole;
   const ImageSize size = whole ? ImageSize{sample[1], sample[2]} : options_.resize;
   std::vector<ImageStep> steps;
-  if (size.height != 0) steps.emplace_back(resize_to(size, options_.interpolation));
+  if (!whole && transform_->augmentation().has_steps()) {
+    steps = transform_->augmentation().draw(opened_, {}).steps;
+  } else if (size.height != 0) {
+    steps.emplace_back(resize_to(size, options_.interpolation));
+  }
   Image image = decoder_.changed(steps);
   if (sample[0] == 1 || options_.channels == std::array<int, 3>{2, 1, 0}) return image;
   swapped_.resize(static_cast<size_t>(image.count()));
@@ -80,9 +84,15 @@ ImageSize ImageInput::read(const std::string& path, float* out) {
 std::vector<std::string> images_in_folder(const std::string& folder) {
   std::vector<std::string> images;
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (is_image_name(entry->path().native())) images.push_back(entry->path().string());
+  for (std::filesystem::recursive_directory_iterator entry(folder, error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    const bool is_hidden = entry->path().filename().native().starts_with('.');
+    if (entry->is_directory(ignored)) {
+      if (is_hidden) entry.disable_recursion_pending();
+    } else if (!is_hidden && is_image_name(entry->path().native())) {
+      images.push_back(entry->path().string());
+    }
   }
   if (error) throw Error("cannot read the folder '", folder, "': ", error.message()).about(folder);
   if (images.empty()) throw Error("the folder '", folder, "' has no image files (.jpg, .png, ...)");
@@ -91,17 +101,7 @@ std::vector<std::string> images_in_folder(const std::string& folder) {
 }
 
 std::vector<float> channel_means(const std::string& mean_file) {
-  const auto [shape, values] = read_mean_file(mean_file);
-  std::vector<float> means;
-  const int64_t plane = shape.count(1);
-  for (int64_t c = 0; c < shape[0]; ++c) {
-    double sum = 0;
-    for (int64_t i = 0; i < plane; ++i) {
-      sum += static_cast<double>(values[static_cast<size_t>(c * plane + i)]);
-    }
-    means.push_back(static_cast<float>(sum / static_cast<double>(plane)));
-  }
-  return means;
+  return channel_means(read_mean_file(mean_file));
 }
 
 Shape mean_image_shape(const std::string& mean_file) { return read_mean_file(mean_file).shape; }

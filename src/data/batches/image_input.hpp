@@ -30,7 +30,9 @@ struct ImageInputOptions {
   std::optional<Interpolation> interpolation = {};
   /// Which of red, green and blue each channel of the input is; data layers give blue first.
   std::array<int, 3> channels = {2, 1, 0};
-  TransformationParameter transform;  // mean_file or mean_value, in the input's channels, and scale
+  /// mean_file or mean_value, in the input's channels, and scale; and resize_param, which goes
+  /// before `resize`.
+  TransformationParameter transform;
 };
 
 /// One thread at a time.
@@ -59,8 +61,9 @@ class ImageInput {
   std::vector<uint8_t> swapped_, cut_;
 };
 
-/// The image files of a folder, those with an extension such as .jpg or .png, in the order of their
-/// names. Error if there are none.
+/// The image files of a folder and of those in it, those with an extension such as .jpg or .png, in
+/// the order of their paths. Hidden files and folders (".name") are passed over. Error if there are
+/// none.
 std::vector<std::string> images_in_folder(const std::string& folder);
 
 /// The mean of each channel of a mean image (BlobProto).

@@ -3,12 +3,14 @@
 #include <filesystem>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 #include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "data/converters/converters.hpp"
 #include "data/converters/gzip_file.hpp"
 #include "data/databases/database_writer.hpp"
+#include "data/records/class_list.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
@@ -32,6 +34,7 @@ struct CifarSet {
   size_t label_bytes = 1;
   size_t label_at = 0;  // of the label wanted
   int classes = 10;
+  std::string names = "batches.meta.txt";  // the file with those of the classes
 };
 
 CifarSet set_of(const ConvertCifarOptions& options) {
@@ -41,7 +44,8 @@ CifarSet set_of(const ConvertCifarOptions& options) {
             .test = {.files = {"test.bin"}, .records_per_file = 10000},
             .label_bytes = 2,
             .label_at = options.coarse ? size_t{0} : size_t{1},
-            .classes = options.coarse ? 20 : 100};
+            .classes = options.coarse ? 20 : 100,
+            .names = options.coarse ? "coarse_label_names.txt" : "fine_label_names.txt"};
   }
   if (options.coarse)
     throw Error("CIFAR-10 has no coarse labels; leave --coarse out, or give --kind=cifar100");
@@ -121,6 +125,18 @@ class Converter {
   std::string record_;
 };
 
+/// None where the files came without those of the names, or with another one.
+std::vector<std::string> class_names(const std::string& folder, const CifarSet& set) {
+  const fs::path file = fs::path(folder) / set.names;
+  std::error_code none;
+  if (!fs::is_regular_file(file, none)) return {};
+  std::vector<std::string> names = read_class_list(file.string());
+  if (names.size() != static_cast<size_t>(set.classes))
+    throw Error("'", file.string(), "' names ", names.size(), " classes, and ", set.name, " has ",
+                set.classes, "; get the files of the set again, or remove this one");
+  return names;
+}
+
 }  // namespace
 
 ConvertCifarReport convert_cifar(const ConvertCifarOptions& options) {
@@ -138,8 +154,10 @@ ConvertCifarReport convert_cifar(const ConvertCifarOptions& options) {
   report.train_path = (folder / (set.name + "_train_" + ending)).string();
   report.test_path = (folder / (set.name + "_test_" + ending)).string();
 
+  const std::vector<std::string> names = class_names(options.input, set);
   const auto train = make_database_writer(kind, report.train_path, options.overwrite);
   const auto test = make_database_writer(kind, report.test_path, options.overwrite);
+  for (const auto* part : {&train, &test}) (*part)->name_classes(names);
   const auto records = [](const Part& part) {
     return static_cast<int64_t>(part.files.size()) * part.records_per_file;
   };

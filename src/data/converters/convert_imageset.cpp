@@ -3,21 +3,46 @@
 #include "crema/error.hpp"
 #include "data/converters/converters.hpp"
 #include "data/converters/image_records.hpp"
+#include "data/records/class_list.hpp"
+#include "data/records/image_folder.hpp"
 #include "data/records/image_list.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
 namespace {
 
+ImageFiles files_of(const ConvertImagesetOptions& options) {
+  if (options.list.empty())
+    return list_image_folder(options.root, ClassRule(options.class_names), options.logger);
+  ImageFiles files{.name = options.list,
+                   .list = options.list,
+                   .root = options.root,
+                   .images = read_image_list(options.list)};
+  if (options.class_names.empty()) return files;
+  files.class_names = read_class_list(options.class_names);
+  const auto classes = static_cast<int64_t>(files.class_names.size());
+  for (const ListedImage& image : files.images) {
+    if (!image.floats.empty() || (image.label >= 0 && image.label < classes)) continue;
+    throw Error("label ", image.label, " of '", image.file, "' has no name in '",
+                options.class_names, "', which has ", classes, " classes")
+        .at({options.list, static_cast<int>(image.line), 0});
+  }
+  return files;
+}
+
+/// Where an image is named: the line of a list, or the folder.
+std::string place_of(const ImageFiles& files, const ListedImage& image) {
+  return files.list.empty() ? files.name : text(files.list, ":", image.line);
+}
+
 /// Labels that may be an error in training.
 class LabelWarnings {
  public:
-  LabelWarnings(std::string list, const std::vector<ListedImage>& images)
-      : list_(std::move(list)), images_(images) {}
+  explicit LabelWarnings(const ImageFiles& files) : files_(files) {}
 
   void look(int64_t index) {
     ++accepted_;
-    const ListedImage& listed = images_[static_cast<size_t>(index)];
+    const ListedImage& listed = files_.images[static_cast<size_t>(index)];
     if (!listed.floats.empty()) return;
     if (listed.label < 0 && negative_++ == 0) first_negative_ = index;
     const bool exact = static_cast<int64_t>(static_cast<float>(listed.label)) == listed.label;
@@ -38,12 +63,11 @@ class LabelWarnings {
 
  private:
   std::string of(int64_t index) const {
-    const ListedImage& listed = images_[static_cast<size_t>(index)];
-    return text(listed.label, " of '", listed.file, "' (", list_, ":", listed.line, ")");
+    const ListedImage& listed = files_.images[static_cast<size_t>(index)];
+    return text(listed.label, " of '", listed.file, "' (", place_of(files_, listed), ")");
   }
 
-  std::string list_;
-  const std::vector<ListedImage>& images_;
+  const ImageFiles& files_;
   int64_t accepted_ = 0, negative_ = 0, inexact_ = 0;
   int64_t first_negative_ = 0, first_inexact_ = 0;
 };
@@ -58,19 +82,20 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
                               .encode_type = options.encode_type,
                               .keep_depth = options.keep_depth,
                               .interpolation = interpolation_named(options.interp, "--interp=")});
-  std::vector<ListedImage> images = read_image_list(options.list);
+  ImageFiles files = files_of(options);
+  std::vector<ListedImage>& images = files.images;
   if (options.shuffle) shuffle_lines(images, options.seed);
-  LabelWarnings labels(options.list, images);
+  LabelWarnings labels(files);
   const auto listed = [&](int64_t index) {
     const ListedImage& image = images[static_cast<size_t>(index)];
-    return ListedFile{image.file, image_path(options.root, image.file),
-                      text(options.list, ":", image.line)};
+    return ListedFile{image.file, image_path(options.root, image.file), place_of(files, image)};
   };
   ConvertReport report =
-      convert_list({.list = options.list,
+      convert_list({.list = options.list.empty() ? options.root : options.list,
                     .output = options.output,
                     .backend = options.backend,
                     .overwrite = options.overwrite,
+                    .class_names = files.class_names,
                     .check_only = options.check_only,
                     .check_size = options.check_size,
                     .skip_bad = options.skip_bad,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "crema/context.hpp"
 #include "data/records/convert_report.hpp"
 
 namespace crema {
@@ -42,14 +43,20 @@ struct ConvertCifarReport {
 };
 
 /// Writes OUTPUT/cifar10_train_lmdb and OUTPUT/cifar10_test_lmdb (cifar100_... for CIFAR-100). Keys
-/// are the image's number in 5 digits; records raw bytes in the channels red, green, blue. Both
-/// databases appear when both are whole. Error when a file is missing, cut off, longer than its set
-/// or damaged, when a label is out of range, or when an output exists.
+/// are the image's number in 5 digits; records raw bytes in the channels red, green, blue. The
+/// databases tell the names of the classes where the set's file of them (batches.meta.txt) is
+/// there. Both databases appear when both are whole. Error when a file is missing, cut off, longer
+/// than its set or damaged, when a label is out of range, or when an output exists.
 ConvertCifarReport convert_cifar(const ConvertCifarOptions& options);
 
 struct ConvertImagesetOptions {
-  std::string root;              // put before every file name of the list
-  std::string list;              // lines "file label..."; see image_list.hpp
+  std::string root;  // put before every file name of the list
+  /// Lines "file label..."; see image_list.hpp. "": `root` has a folder of images for each class,
+  /// as list_image_folder() reads them.
+  std::string list;
+  /// A file with the names of the classes in the order of their labels (class_list.hpp). The
+  /// database tells them (class_file.hpp); of folders without a file, their names.
+  std::string class_names;
   std::string output;            // the database's folder
   std::string backend = "lmdb";  // or "leveldb"
   bool gray = false;             // one channel instead of three (blue, green, red)
@@ -66,13 +73,15 @@ struct ConvertImagesetOptions {
   bool check_only = false;  // decode everything, write nothing
   bool skip_bad = false;    // leave out and count what cannot be read
   bool overwrite = false;
+  Logger logger;  // receives what is told of folders
   ConvertProgress progress;
 };
 
 /// Keys are the line's number (after shuffling) in 8 digits, '_' and the file name. Images are
 /// decoded on all OpenMP threads and written in order, upright as their EXIF says; files that are
 /// kept compressed keep what they say, and are turned when they are decoded. Error, naming line and
-/// file, at the first bad image, unless check_only or skip_bad is set; and always for a bad list.
+/// file, at the first bad image, unless check_only or skip_bad is set; and always for a bad list,
+/// and for a label that has no line in class_names.
 ConvertReport convert_imageset(const ConvertImagesetOptions& options);
 
 struct ConvertAnnotationsOptions {

@@ -280,7 +280,10 @@ std::optional<Image> ImageRecords::decode_as_stored(const std::string& bytes,
 ConvertReport convert_list(const ListConversion& job) {
   const DatabaseKind kind = database_kind(job.backend);
   std::unique_ptr<DatabaseWriter> writer;
-  if (!job.check_only) writer = make_database_writer(kind, job.output, job.overwrite);
+  if (!job.check_only) {
+    writer = make_database_writer(kind, job.output, job.overwrite);
+    writer->name_classes(job.class_names);
+  }
 
   const auto threads = static_cast<size_t>(std::max(1, omp_get_max_threads()));
   std::vector<ImageDecoder> decoders(threads);

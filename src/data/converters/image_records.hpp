@@ -96,11 +96,12 @@ struct ListConversion {
   std::string output;            // the database's folder
   std::string backend = "lmdb";  // or "leveldb"
   bool overwrite = false;
-  bool check_only = false;      // convert everything, write nothing
-  bool check_size = false;      // all images must have one size
-  bool skip_bad = false;        // leave out and count what is bad
-  bool sizes_may_vary = false;  // without a warning
-  bool encoded = false;         // for warnings
+  std::vector<std::string> class_names = {};  // of the database, by label
+  bool check_only = false;                    // convert everything, write nothing
+  bool check_size = false;                    // all images must have one size
+  bool skip_bad = false;                      // leave out and count what is bad
+  bool sizes_may_vary = false;                // without a warning
+  bool encoded = false;                       // for warnings
   ConvertProgress progress;
 
   int64_t count = 0;

@@ -11,6 +11,7 @@
 
 #include "core/sync_folder.hpp"
 #include "crema/error.hpp"
+#include "data/databases/class_file.hpp"
 
 namespace crema {
 namespace fs = std::filesystem;
@@ -26,7 +27,8 @@ bool holds_only_database(const fs::path& folder) {
   if (!fs::is_directory(fs::symlink_status(folder, code))) return false;
   fs::directory_iterator at(folder, code);
   for (; !code && at != fs::directory_iterator(); at.increment(code)) {
-    if (!is_database_file(at->path().filename().string())) return false;
+    const std::string name = at->path().filename().string();
+    if (!is_database_file(name) && name != kClassFile) return false;
   }
   return !code && (fs::exists(folder / "data.mdb", code) || fs::exists(folder / "CURRENT", code));
 }
@@ -36,7 +38,8 @@ void remove_database(const fs::path& folder) noexcept {
   std::error_code code;
   fs::directory_iterator at(folder, code);
   for (; !code && at != fs::directory_iterator(); at.increment(code)) {
-    if (is_database_file(at->path().filename().string())) ::unlink(at->path().c_str());
+    const std::string name = at->path().filename().string();
+    if (is_database_file(name) || name == kClassFile) ::unlink(at->path().c_str());
   }
   ::rmdir(folder.c_str());
 }

@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "crema/error.hpp"
+#include "data/databases/class_file.hpp"
 #include "data/databases/leveldb_database.hpp"
 #include "data/databases/lmdb_writer.hpp"
 #include "data/records/datum.hpp"
 
 namespace crema {
+
+void DatabaseWriter::name_classes(std::vector<std::string> names) {
+  check_class_names(names);
+  class_names_ = std::move(names);
+}
 
 std::unique_ptr<DatabaseWriter> make_database_writer(DatabaseKind kind, const std::string& path,
                                                      bool overwrite) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "crema/error.hpp"
 #include "data/databases/open_database.hpp"
@@ -34,6 +35,9 @@ class DatabaseWriter {
   /// to max_key_size() bytes, or it is a KeyError. Records reach the file in batches, so an error
   /// may be about an earlier one.
   virtual void put(std::string_view key, std::string_view value) = 0;
+  /// The names of the classes in the order of the labels, for class_file.hpp, which may refuse them.
+  /// Before sync().
+  void name_classes(std::vector<std::string> names);
   /// Writes all records to the disk, not under the database's name yet. No put afterwards. Before
   /// finish() where several outputs have to appear together: a full disk is met here.
   virtual void sync() = 0;
@@ -46,6 +50,12 @@ class DatabaseWriter {
 
   /// LMDB's, so that records can go from any database to any other.
   static constexpr size_t max_key_size() { return 511; }
+
+ protected:
+  const std::vector<std::string>& class_names() const { return class_names_; }
+
+ private:
+  std::vector<std::string> class_names_;
 };
 
 /// Error when `path` exists and `overwrite` is off, or when it is no database; when this build does

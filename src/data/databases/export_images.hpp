@@ -21,9 +21,10 @@ struct ExportOptions {
 };
 
 /// Names of files are the keys, with _ for what a file name cannot have, and for blanks where a
-/// file of boxes is beside. The folder appears under
-/// its name when it is whole. Error when it exists and is not empty, when it cannot be written,
-/// and, unless skip_bad is set, at the first record that is no image of 1 or 3 channels of bytes.
+/// file of boxes is beside. Where the source names its classes, so does class_names.txt. The folder
+/// appears under its name when it is whole. Error when it exists and is not empty, when it cannot
+/// be written, and, unless skip_bad is set, at the first record that is no image of 1 or 3 channels
+/// of bytes.
 ConvertReport export_images(RecordSource& source, const ExportOptions& options);
 
 }  // namespace crema

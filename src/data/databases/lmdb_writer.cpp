@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "crema/error.hpp"
+#include "data/databases/class_file.hpp"
 #include "data/records/datum.hpp"
 
 namespace crema {
@@ -111,6 +112,7 @@ void LmdbWriter::sync() {
   write_batch();
   check(mdb_env_sync(env_, 1), "cannot sync it");
   close();
+  write_class_file(folder_.fresh(), class_names());
 }
 
 void LmdbWriter::finish() {

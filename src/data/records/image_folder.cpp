@@ -72,8 +72,8 @@ std::vector<std::string> folders_of_classes(const std::string& folder) {
   return names;
 }
 
-std::shared_ptr<RecordSource> open_image_folder(const std::string& folder, const ClassRule& rule,
-                                                const Logger& logger) {
+ImageFiles list_image_folder(const std::string& folder, const ClassRule& rule,
+                             const Logger& logger) {
   const std::string source = "folder '" + folder + "'";
   check_folder(folder);
   Passed outside, nested, others, empty;
@@ -115,7 +115,12 @@ std::shared_ptr<RecordSource> open_image_folder(const std::string& folder, const
       image.label = labels.at(name);
     }
   }
-  return open_image_files(std::move(all));
+  return all;
+}
+
+std::shared_ptr<RecordSource> open_image_folder(const std::string& folder, const ClassRule& rule,
+                                                const Logger& logger) {
+  return open_image_files(list_image_folder(folder, rule, logger));
 }
 
 }  // namespace crema

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/records/class_names.hpp"
+#include "data/records/image_list.hpp"
 #include "data/records/record_source.hpp"
 
 namespace crema {
@@ -14,6 +15,9 @@ namespace crema {
 /// image_extension() tells from other files. Hidden files and folders (".name") are passed over;
 /// other files that are no images, folders in the folders of classes and classes without images are
 /// warned of. Error if there is no image.
+ImageFiles list_image_folder(const std::string& folder, const ClassRule& classes,
+                             const Logger& logger);
+/// The same as records.
 std::shared_ptr<RecordSource> open_image_folder(const std::string& folder, const ClassRule& classes,
                                                 const Logger& logger);
 

@@ -42,7 +42,8 @@ class RecordSource {
   virtual bool is_files() const { return false; }
   /// Paths of the files that lists, patterns and folders name.
   virtual std::vector<std::string> files() const { return {}; }
-  /// The names of the classes by their labels, where labels come from names; else none.
+  /// The names of the classes by their labels: of folders, and of a database that has them
+  /// (class_file.hpp); else none.
   virtual std::vector<std::string> class_names() const { return {}; }
   /// The reader may outlive the source.
   virtual std::unique_ptr<RecordReader> reader(ReadOrder order) = 0;

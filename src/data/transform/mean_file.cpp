@@ -49,4 +49,17 @@ MeanImage read_mean_file(const std::string& path) {
   }
 }
 
+std::vector<float> channel_means(const MeanImage& image) {
+  std::vector<float> means;
+  const int64_t plane = image.shape.count(1);
+  for (int64_t c = 0; c < image.shape[0]; ++c) {
+    double sum = 0;
+    for (int64_t i = 0; i < plane; ++i) {
+      sum += static_cast<double>(image.values[static_cast<size_t>(c * plane + i)]);
+    }
+    means.push_back(static_cast<float>(sum / static_cast<double>(plane)));
+  }
+  return means;
+}
+
 }  // namespace crema

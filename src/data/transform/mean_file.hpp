@@ -16,4 +16,7 @@ struct MeanImage {
 /// Reads a BlobProto file. Error, naming the file, if it holds no single image.
 MeanImage read_mean_file(const std::string& path);
 
+/// The mean of each channel.
+std::vector<float> channel_means(const MeanImage& image);
+
 }  // namespace crema

@@ -46,6 +46,8 @@ class Transform {
   Shape output_shape(const Image& image) const;
   /// (C, H, W) of the mean image; zeros without one.
   const Shape& mean_shape() const { return mean_.shape; }
+  /// The mean of each channel of the mean image; none without one.
+  std::vector<float> channel_means() const { return crema::channel_means(mean_); }
   /// Draws crop and mirror; `random` is the sample's own sequence.
   Placement place(const Image& image, Random random) const;
   /// The part of the image that the placement names.

@@ -88,6 +88,9 @@ ScratchFolder* ConvertCifar::good_ = nullptr;
 
 TEST_F(ConvertCifar, WritesBothPartsPlainOrZipped) {
   set_first(cifar10_records());
+  const std::string names =
+      "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n";
+  folder_.write("in/batches.meta.txt", names + "\n");
   int64_t told = 0;
   options_.progress = [&](int64_t done, int64_t total) {
     EXPECT_EQ(done, ++told);
@@ -100,6 +103,8 @@ TEST_F(ConvertCifar, WritesBothPartsPlainOrZipped) {
   EXPECT_EQ(report.train_path, folder_ / "out/cifar10_train_lmdb");
   EXPECT_EQ(report.test_path, folder_ / "out/cifar10_test_lmdb");
 
+  for (const std::string& path : {report.train_path, report.test_path})
+    EXPECT_EQ(test::read_file(path + "/class_names.txt"), names);
   const auto train = test::read_database(report.train_path);
   ASSERT_EQ(train.size(), 50000u);
   for (const size_t i : {size_t{0}, size_t{12345}, size_t{49999}}) {
@@ -199,6 +204,11 @@ TEST(ConvertCifarImages, AreTheOnesOfThePublishedMean) {
   write_binary_proto_atomically(folder / "mean.binaryproto", ours);
   EXPECT_EQ(test::read_file(folder / "mean.binaryproto"),
             test::read_file((data / "mean.binaryproto").string()));
+}
+
+TEST_F(ConvertCifar, NamesOfAnotherSetAreAnError) {
+  folder_.write("in/batches.meta.txt", "cat\ndog\n");
+  expect_failure({"batches.meta.txt' names 2 classes", "cifar10 has 10"});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "crema/error.hpp"
+#include "data/databases/class_file.hpp"
 #include "data/databases/leveldb/read_only_env.hpp"
 #include "data/databases/leveldb_database.hpp"
 #include "data/databases/open_once.hpp"
@@ -207,10 +208,12 @@ OpenOnce<LevelDb>& open_databases() {
 
 class LevelDbSource final : public RecordSource {
  public:
-  explicit LevelDbSource(std::shared_ptr<LevelDb> database) : database_(std::move(database)) {}
+  explicit LevelDbSource(std::shared_ptr<LevelDb> database)
+      : database_(std::move(database)), class_names_(read_class_file(database_->folder())) {}
 
   int64_t count() const override { return database_->keys().count; }
   std::string name() const override { return quoted(database_->folder()); }
+  std::vector<std::string> class_names() const override { return class_names_; }
   std::unique_ptr<RecordReader> reader(ReadOrder) override {
     return std::make_unique<KeyedReader>(name(), count(), &database_->keys().index,
                                          std::make_unique<LevelDbCursor>(database_));
@@ -218,6 +221,7 @@ class LevelDbSource final : public RecordSource {
 
  private:
   std::shared_ptr<LevelDb> database_;
+  std::vector<std::string> class_names_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "crema/error.hpp"
+#include "data/databases/class_file.hpp"
 #include "data/databases/database_folder.hpp"
 #include "data/databases/leveldb_database.hpp"
 #include "data/records/datum.hpp"
@@ -54,6 +55,7 @@ class LevelDbWriter final : public DatabaseWriter {
     // Opening turns the log into sorted tables, so that readers need not do it.
     open(false);
     db_.reset();
+    write_class_file(folder_.fresh(), class_names());
     sync_files();
   }
 
