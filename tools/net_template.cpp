@@ -185,6 +185,13 @@ void NetTemplate::remove(size_t block) {
   blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(block));
 }
 
+void NetTemplate::reword(const std::string& from, const std::string& to) {
+  for (Block& block : blocks_) {
+    const size_t at = block.before.find(from);
+    if (at != std::string::npos) block.before.replace(at, from.size(), to);
+  }
+}
+
 void NetTemplate::append(const std::string& layer) {
   Block block{"\n", layer, {}};
   parse(block);

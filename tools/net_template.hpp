@@ -44,6 +44,8 @@ class NetTemplate {
   /// given.
   void add(size_t block, const std::string& settings, const std::string& field = {});
   void remove(size_t block);
+  /// Changes words of the comments between layers.
+  void reword(const std::string& from, const std::string& to);
   void append(const std::string& layer);
 
   /// The text, with comments above the name.

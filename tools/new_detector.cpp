@@ -138,6 +138,7 @@ void set_boxes(NetTemplate& net, const Boxes& boxes, int64_t size) {
   const double wide = ratio_beside_one(quantile(boxes.ratios, 0.8), 0);
   const double high = ratio_beside_one(quantile(boxes.ratios, 0.2), wide);
   const double middle = ratio_beside_one(quantile(boxes.ratios, 0.5), 0);
+  net.reword("the scores of eleven classes", "the scores of each class and of none");
   size_t prior = 0;
   const auto classes = static_cast<int64_t>(boxes.classes.size()) + 1;
   int64_t before = 0;

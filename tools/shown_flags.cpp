@@ -40,9 +40,9 @@ const std::vector<Words>& flags_of_words() {
 }
 
 /// Flags whose values are texts of the user's own. All others that take a text take a path.
-constexpr const char* kTexts[] = {"boxes",         "from_key", "gpu",    "key",    "like",
-                                  "memory_budget", "outputs",  "priors", "resize", "scores",
-                                  "shape",         "stage",    "to_key"};
+constexpr const char* kTexts[] = {"boxes",  "from",          "from_key", "gpu",    "key",
+                                  "like",   "memory_budget", "outputs",  "priors", "resize",
+                                  "scores", "shape",         "stage",    "to_key"};
 
 ShownFlag shown(const std::string& name) {
   gflags::CommandLineFlagInfo info;
