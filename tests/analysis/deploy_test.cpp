@@ -247,7 +247,7 @@ const std::set<std::string> kCompared = {"autoencoder_mnist",
                                          "mlp_mnist",
                                          "mobilenet_v2",
                                          "resnet20_cifar10",
-                                         "resnet20_finetune",
+
                                          "siamese_mnist",
                                          "squeezenet_v1.1",
                                          "ssd_shapes",

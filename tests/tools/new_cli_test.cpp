@@ -119,7 +119,7 @@ TEST_F(NewCliTest, ClassesOfImagesTrainAtOnce) {
   EXPECT_TRUE(tuned.says("3 layers begin with these weights")) << tuned.text;
   EXPECT_NE(read(path("tuned/solver.prototxt")).find("weights: \"lenet.caffemodel\""),
             std::string::npos);
-  set_iterations("tuned", 1);
+  set_iterations("tuned", 20);
   EXPECT_EQ(in_folder("train --solver tuned/solver.prototxt").status, 0);
   // Of another size they do not fit: nothing is left behind.
   refuses("new refused --images photos --from lenet --weights auto --size 32", {"ip1"});
