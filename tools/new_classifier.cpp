@@ -273,7 +273,7 @@ NewProject new_classifier(const NewRequest& request) {
   Choice choice = choose(survey, classes.train_count);
   NewProject project;
   if (!request.from.empty()) {
-    choice = {request.from, "as --from says", 0};
+    choice = {request.from, "--from names it", 0};
   } else if (request.weights == "auto") {
     // The largest that weights are here for.
     for (const char* model : {"resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3_large",
