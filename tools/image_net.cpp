@@ -29,7 +29,9 @@ DEFINE_string(channel_swap, "bgr",
 DEFINE_string(interp, "",
               "How images are resized, exactly: linear, area, nearest, cubic or lanczos4, as "
               "OpenCV has them. Default: averages where images shrink, else linear.");
-DEFINE_int32(batch, 16, "Images in a pass of the net.");
+DEFINE_int32(batch, 16,
+             "Images in a pass of the net. Of deploy: records in a batch of the inputs, 1 where it "
+             "is not given.");
 
 namespace crema::tools {
 namespace {

@@ -98,8 +98,8 @@ std::string flags_text(const std::vector<ShownFlag>& flags) {
   for (const ShownFlag& flag : flags) {
     const std::string value = value_text(flag);
     result += ".TP\n\\fB" + escaped(text("--", flag.name)) + "\\fR";
-    if (!value.empty()) result += "=\\fI" + value + "\\fR";
-    result += "\n" + escaped(flag.description);
+    if (!value.empty()) result += text("=\\fI", value, "\\fR");
+    result += text("\n", escaped(flag.description));
     if (!flag.default_value.empty()) result += escaped(text(" [", flag.default_value, "]"));
     result += "\n";
   }

@@ -18,6 +18,7 @@
 #include "tools/copied_model.hpp"
 #include "tools/flags.hpp"
 #include "tools/markdown.hpp"
+#include "tools/model_list.hpp"
 
 DEFINE_string(copy, "", "copy the model's files to this folder");
 
@@ -142,6 +143,22 @@ std::string similar_names(const std::string& content, const std::vector<std::str
   return similar.empty() ? ";" : similar.ends_with('?') ? similar : similar + "?";
 }
 
+/// Error, with similar names, for one that there is not.
+const fs::path& folder_of(const Models& models, const std::string& name) {
+  const auto found = models.folders.find(name);
+  if (found == models.folders.end()) {
+    std::vector<std::string> names;
+    for (const auto& [known, folder] : models.folders) names.push_back(known);
+    throw Error("there is no model '", name, "' in ", models.sought, similar_names(name, names),
+                " `crema models` lists them");
+  }
+  std::error_code none;
+  if (!fs::is_directory(found->second, none))
+    throw Error("'", found->second.string(), "' is no folder, though '",
+                (found->second.parent_path() / kPage).string(), "' lists the model");
+  return found->second;
+}
+
 /// What a model is made of; results of training lie beside it. Without the recipe, which is for
 /// scripts/reproduce and the data of the repository.
 bool is_part_of_model(const fs::path& file) {
@@ -193,31 +210,20 @@ int models(const std::vector<std::string>& arguments) {
   const bool copies = !FLAGS_copy.empty();
   if (FLAGS_overwrite && !copies)
     throw Error("--overwrite is for --copy=FOLDER, which is not given");
-  const auto [rows, folders, sought] = find_models();
+  const Models known = find_models();
   if (arguments.empty()) {
     if (copies)
       throw Error("--copy=", FLAGS_copy,
                   " copies one model; name it, as in crema models lenet --copy=", FLAGS_copy);
     std::ostringstream out;
-    print_table(rows, out, terminal_width(), 0);
+    print_table(known.rows, out, terminal_width(), 0);
     print_whole(out.str());
     return 0;
   }
   if (arguments.size() > 1)
     throw Error("models takes one name; got '", arguments[0], "' and '", arguments[1], "'");
   const std::string name = name_of_model(arguments[0]);
-  const auto found = folders.find(name);
-  if (found == folders.end()) {
-    std::vector<std::string> names;
-    for (const auto& [known, folder] : folders) names.push_back(known);
-    throw Error("there is no model '", name, "' in ", sought, similar_names(name, names),
-                " `crema models` lists them");
-  }
-  const fs::path& model = found->second;
-  std::error_code none;
-  if (!fs::is_directory(model, none))
-    throw Error("'", model.string(), "' is no folder, though '",
-                (model.parent_path() / kPage).string(), "' lists the model");
+  const fs::path& model = folder_of(known, name);
   if (copies) {
     copy(model, name, FLAGS_copy);
   } else {
@@ -227,6 +233,10 @@ int models(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
+
+fs::path folder_of_model(const std::string& name) {
+  return folder_of(find_models(), name_of_model(name));
+}
 
 void use_installed_models() {
   std::error_code none;

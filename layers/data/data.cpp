@@ -58,7 +58,8 @@ void check_backend(const DataParameter& data) {
   };
   if (!data.root_folder().empty() && data.backend() != P::IMAGE_LIST)
     refuse("root_folder", "IMAGE_LIST");
-  if (!data.class_names().empty() && !has_classes(data)) refuse("class_names", "FOLDER or TAR");
+  if (!data.class_names().empty() && !has_classes(data) && data.backend() != P::IMAGE_LIST)
+    refuse("class_names", "FOLDER, TAR or IMAGE_LIST");
   if (data.has_lock() && !is_database(data)) refuse("lock", "LMDB or LEVELDB");
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "data/records/image_list.hpp"
 #include "data/records/record_labels.hpp"
 #include "data/records/text_list.hpp"
 #include "support/database.hpp"
@@ -268,11 +269,22 @@ TEST(DataSources, SettingsOfOtherBackendsAreErrors) {
         words);
   };
   fails("source: 'x' backend: LMDB root_folder: 'y'", {"root_folder", "IMAGE_LIST", "LMDB"});
-  fails("source: 'x' backend: IMAGE_LIST class_names: 'y'", {"class_names", "FOLDER or TAR"});
+  fails("source: 'x' backend: LMDB class_names: 'y'", {"class_names", "FOLDER, TAR or IMAGE_LIST"});
   fails("source: 'x' backend: FOLDER lock: NONE", {"lock", "LMDB or LEVELDB"});
   fails("backend: FOLDER", {"no source"});
   fails("source: 'no_such' backend: FOLDER", {"'no_such' is no folder"});
   fails("source: 'no_such' backend: IMAGE_LIST", {"cannot open the list 'no_such'"});
+}
+
+TEST(DataSources, ListsMayNameTheirClasses) {
+  const TempFolder folder;
+  const std::string list = folder.write("list.txt", "a.png 0\nb.png 2\n");
+  const std::string names = folder.write("names.txt", "ant\nbee\n");
+  expect_error([&] { (void)open_image_list(list, "", names); },
+               {"list.txt:2", "'b.png' has the label 2", "names of 2 classes"});
+  folder.write("names.txt", "ant\nbee\ncat\n");
+  EXPECT_EQ(open_image_list(list, "", names)->class_names(),
+            (std::vector<std::string>{"ant", "bee", "cat"}));
 }
 
 }  // namespace

@@ -90,12 +90,13 @@ std::shared_ptr<RecordSource> open_source(const SourceOptions& options) {
   if (!options.root_folder.empty() && kind != SourceKind::image_list)
     throw Error("root_folder is for lists of images, and '", options.path,
                 "' is opened as another kind of source; remove it");
-  if (!options.class_names.file.empty() && kind != SourceKind::folder && kind != SourceKind::tar)
-    throw Error("class_names is for folders of classes and tar files, and '", options.path,
+  if (!options.class_names.file.empty() && kind != SourceKind::folder && kind != SourceKind::tar &&
+      kind != SourceKind::image_list)
+    throw Error("class_names is for folders of classes, lists and tar files, and '", options.path,
                 "' is opened as another kind of source; remove it");
   switch (kind) {
     case SourceKind::image_list:
-      return open_image_list(options.path, options.root_folder);
+      return open_image_list(options.path, options.root_folder, options.class_names.file);
     case SourceKind::folder:
       return open_image_folder(options.path, options.class_names, options.logger);
     case SourceKind::tar:

@@ -59,7 +59,9 @@ struct ImageFiles {
 /// its record is read; the Error of one that cannot be names the file, and its line.
 std::shared_ptr<RecordSource> open_image_files(ImageFiles files);
 
-/// The images of a list.
-std::shared_ptr<RecordSource> open_image_list(const std::string& list, const std::string& root);
+/// The images of a list. `class_names`: a file with the names of the classes in the order of their
+/// labels, "" for none; Error, with the line, for an image whose label has no name there.
+std::shared_ptr<RecordSource> open_image_list(const std::string& list, const std::string& root,
+                                              const std::string& class_names = {});
 
 }  // namespace crema

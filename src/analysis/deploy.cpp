@@ -1,0 +1,556 @@
+#include "analysis/deploy.hpp"
+
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "analysis/input_shapes.hpp"
+#include "analysis/layer_graph.hpp"
+#include "analysis/prediction_heads.hpp"
+#include "crema/net.hpp"
+#include "model/partial_copy.hpp"
+#include "net/plan.hpp"
+
+namespace crema {
+namespace {
+
+bool moves_values_alone(const std::string& type) {
+  return type == "Slice" || type == "Reshape" || type == "Permute" || type == "Transpose" ||
+         type == "Flatten" || type == "Split";
+}
+
+bool reads_time_first(const std::string& type) {
+  return type == "LSTM" || type == "RNN" || type == "GRU";
+}
+
+/// Numbers that no data bring: they are a part of the net beside what does.
+bool is_constant(const LayerParameter& layer) {
+  return layer.type() == "DummyData" && std::ranges::all_of(layer.dummy_data_param().data_filler(),
+                                                            [](const FillerParameter& filler) {
+                                                              return filler.type() == "constant";
+                                                            });
+}
+
+/// Removes the fillers of parameters, which weights replace. Those of Deconvolution's bilinear
+/// kernels stay, as nobody may have saved them.
+void clear_fillers(google::protobuf::Message& message) {
+  const google::protobuf::Reflection& values = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  values.ListFields(message, &fields);
+  for (const auto* field : fields) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE ||
+        field->is_repeated())
+      continue;
+    if (field->message_type() != FillerParameter::descriptor()) {
+      clear_fillers(*values.MutableMessage(&message, field));
+      continue;
+    }
+    const auto& filler = static_cast<const FillerParameter&>(values.GetMessage(message, field));
+    if (filler.type() != "bilinear") values.ClearField(&message, field);
+  }
+}
+
+/// The layers of phase TEST. Data that only TRAIN has, in nets without tests, come before them.
+NetParameter layers_of_inference(const NetParameter& net, const NetOptions& options) {
+  NetParameter layers = layers_of(net, options);
+  NetOptions of_training = options;
+  of_training.phase = Phase::train;
+  std::set<std::string> made, missing;
+  for (const LayerParameter& layer : layers.layer()) {
+    for (const std::string& bottom : layer.bottom()) {
+      if (made.count(bottom) == 0) missing.insert(bottom);
+    }
+    made.insert(layer.top().begin(), layer.top().end());
+  }
+  if (missing.empty()) return layers;
+  NetParameter whole;
+  copy_without(layers, {NetParameter::kLayerFieldNumber}, whole);
+  const NetParameter training = layers_of(net, of_training);
+  for (const LayerParameter& layer : training.layer()) {
+    const bool is_missing = std::ranges::any_of(
+        layer.top(), [&](const std::string& top) { return missing.count(top) > 0; });
+    if (is_missing && is_source(layer)) *whole.add_layer() = layer;
+  }
+  for (const LayerParameter& layer : layers.layer()) *whole.add_layer() = layer;
+  return whole;
+}
+
+class Deployer {
+ public:
+  Deployer(const NetParameter& net, Context& context, const DeployOptions& options)
+      : options_(&options),
+        context_(&context),
+        state_{.phase = Phase::test, .level = options.level, .stages = options.stages},
+        layers_(layers_of_inference(net, state_)),
+        graph_(layers_) {
+    NetOptions training = state_;
+    training.phase = Phase::train;
+    training_ = layers_of(net, training);
+    for (const LayerParameter& layer : layers_.layer())
+      taken_.insert(taken_.end(), layer.top().begin(), layer.top().end());
+    // Without what a decoder is measured by.
+    for (LayerNode& node : graph_.nodes) {
+      if (node.param.type() != "CTCGreedyDecoder" || node.reads.size() < 3) continue;
+      node.reads.resize(2);
+      node.param.mutable_bottom()->DeleteSubrange(2, node.param.bottom_size() - 2);
+      node.param.mutable_top()->RemoveLast();
+    }
+  }
+
+  DeployedNet run() {
+    if (options_->outputs.empty()) {
+      find_roots();
+    } else {
+      take_outputs();
+    }
+    needed_ = graph_.needed_by(roots_);
+    find_inputs();
+    find_shapes();
+    std::string why;
+    for (const bool own_batch : {true, false}) {
+      write(own_batch);
+      try {
+        check();
+        if (!own_batch)
+          result_.notes.push_back(
+              text("the batch stays ", batch_, ": with ", options_->batch, ", ", why));
+        report_left_out();
+        return std::move(result_);
+      } catch (const Error& error) {
+        if (!own_batch || batch_ == options_->batch) throw;
+        why = error.message();
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct Input {
+    int value = -1;
+    Shape shape;  // with the batch of the data
+    TransformationParameter transform;
+  };
+
+  static size_t at(int index) { return static_cast<size_t>(index); }
+
+  void take_outputs() {
+    for (const std::string& name : options_->outputs) {
+      const int value = graph_.last_of(name);
+      if (value < 0) {
+        throw Error("the net has no blob '", name, "' in phase TEST",
+                    did_you_mean(name, graph_.names));
+      }
+      roots_.push_back(value);
+    }
+  }
+
+  /// What losses and tests read, with the layers that make probabilities or boxes of it.
+  void find_roots() {
+    std::vector<std::string> dropped;
+    std::vector<PredictionHead> heads = main_heads(heads_of(graph_, training_), dropped);
+    if (!dropped.empty())
+      result_.notes.push_back(
+          text("left out with their branches, as auxiliary losses: ", joined(dropped)));
+    // Losses first: they say what becomes of scores that tests read, too.
+    std::ranges::stable_sort(heads, [](const PredictionHead& a, const PredictionHead& b) {
+      return a.weight > b.weight;
+    });
+    std::set<int> values;
+    for (const PredictionHead& head : heads) values.insert(head.value);
+    const bool several = values.size() > 1;
+    std::set<int> seen;
+    for (const PredictionHead& head : heads) {
+      if (!seen.insert(head.value).second) continue;
+      std::vector<LayerParameter> made = output_layers(head, graph_, taken_, several);
+      if (made.empty()) {
+        roots_.push_back(head.value);
+      } else if (const int same = made_already(head.value, made); same >= 0) {
+        roots_.push_back(same);
+      } else {
+        // Of a loss of boxes, all that the new layers read.
+        for (const LayerParameter& layer : made) {
+          for (const std::string& bottom : layer.bottom()) {
+            if (const int value = graph_.last_of(bottom); value >= 0) roots_.push_back(value);
+          }
+          added_.push_back(layer);
+        }
+      }
+    }
+    if (heads.empty()) take_unread();
+    if (roots_.empty())
+      throw Error("no loss and no test of the net reads a prediction; name the outputs");
+  }
+
+  /// The value that a layer of this kind makes of the prediction in the net itself; -1 if none.
+  int made_already(int value, const std::vector<LayerParameter>& made) const {
+    if (made.size() != 1) return -1;
+    for (const int reader : graph_.readers[at(value)]) {
+      const LayerNode& node = graph_.nodes[at(reader)];
+      if (node.param.type() == made[0].type() &&
+          node.param.softmax_param().axis() == made[0].softmax_param().axis())
+        return node.makes.at(0);
+    }
+    return -1;
+  }
+
+  /// Of a net without losses: what no layer reads.
+  void take_unread() {
+    for (size_t i = 0; i < graph_.names.size(); ++i) {
+      const LayerNode& maker = graph_.nodes[at(graph_.makers[i])];
+      if (graph_.readers[i].empty() && !is_source(maker.param) && !is_measure(maker.param))
+        roots_.push_back(static_cast<int>(i));
+    }
+  }
+
+  bool is_needed(int node) const { return needed_[at(node)]; }
+
+  std::vector<int> needed_readers(int value) const {
+    std::vector<int> readers;
+    for (const int reader : graph_.readers[at(value)]) {
+      if (is_needed(reader)) readers.push_back(reader);
+    }
+    return readers;
+  }
+
+  bool is_used(int value) const {
+    return !needed_readers(value).empty() || std::ranges::count(roots_, value) > 0;
+  }
+
+  /// Where a record holds inputs and labels in one blob, the inputs are what a Slice cuts out of
+  /// it. False if no Slice does, or if the value has other readers.
+  bool find_cuts(int value, std::vector<int>& cuts, std::vector<int>& movers) const {
+    bool found = false;
+    for (const int reader : needed_readers(value)) {
+      const LayerNode& node = graph_.nodes[at(reader)];
+      if (!moves_values_alone(node.param.type()) || node.reads.size() != 1) return false;
+      movers.push_back(reader);
+      const bool cuts_labels =
+          node.param.type() == "Slice" &&
+          !std::ranges::all_of(node.makes, [&](int top) { return is_used(top); });
+      for (const int top : node.makes) {
+        if (!is_used(top)) continue;
+        if (cuts_labels) {
+          cuts.push_back(behind_movers(top, movers));
+        } else if (!find_cuts(top, cuts, movers)) {
+          return false;
+        }
+        found = true;
+      }
+    }
+    return found;
+  }
+
+  /// The value behind the layers that only give the input another form.
+  int behind_movers(int value, std::vector<int>& movers) const {
+    while (true) {
+      const std::vector<int> readers = needed_readers(value);
+      if (readers.size() != 1 || std::ranges::count(roots_, value) > 0) return value;
+      const LayerNode& node = graph_.nodes[at(readers[0])];
+      if (!moves_values_alone(node.param.type()) || node.makes.size() != 1) return value;
+      movers.push_back(readers[0]);
+      value = node.makes[0];
+    }
+  }
+
+  void find_inputs() {
+    std::vector<int> sources;
+    for (int i = 0; i < static_cast<int>(graph_.nodes.size()); ++i) {
+      if (is_needed(i) && is_source(graph_.nodes[at(i)].param)) sources.push_back(i);
+    }
+    // Constants are inputs where there is nothing else.
+    const bool has_data = std::ranges::any_of(
+        sources, [&](int i) { return !is_constant(graph_.nodes[at(i)].param); });
+    for (const int i : sources) {
+      const LayerNode& node = graph_.nodes[at(i)];
+      if (has_data && is_constant(node.param)) continue;
+      replaced_.insert(i);
+      for (const int top : node.makes) {
+        if (!is_used(top)) continue;
+        if (top != node.makes[0] && !node.param.type().ends_with("Input"))
+          note_label(node.param, top);
+        std::vector<int> cuts, movers;
+        if (find_cuts(top, cuts, movers)) {
+          replaced_.insert(movers.begin(), movers.end());
+          for (const int cut : cuts) inputs_.push_back({cut, {}, {}});
+        } else {
+          inputs_.push_back({top, {}, node.param.transform_param()});
+        }
+      }
+    }
+    if (inputs_.empty()) throw Error("no data layer feeds the outputs of the net");
+  }
+
+  void note_label(const LayerParameter& source, int top) {
+    const int reader = needed_readers(top).empty() ? -1 : needed_readers(top)[0];
+    if (reader < 0) return;
+    const LayerParameter& layer = graph_.nodes[at(reader)].param;
+    result_.notes.push_back(text("'", graph_.name(top), "' of layer '", source.name(),
+                                 "' stays an input: layer '", layer.name(), "' (", layer.type(),
+                                 ") reads it"));
+  }
+
+  /// The shape that the options give an input.
+  const Shape* given_shape(size_t input) const {
+    auto found = options_->shapes.find(graph_.name(inputs_[input].value));
+    if (found == options_->shapes.end() && input == 0) found = options_->shapes.find("");
+    return found == options_->shapes.end() ? nullptr : &found->second;
+  }
+
+  void find_shapes() {
+    for (const auto& [name, shape] : options_->shapes) {
+      std::vector<std::string> names;
+      for (const Input& input : inputs_) names.push_back(graph_.name(input.value));
+      if (!name.empty() && std::ranges::count(names, name) == 0)
+        throw Error("the net has no input '", name, "' to give a shape to; it has ", joined(names));
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (const Shape* given = given_shape(i)) {
+        std::vector<int64_t> dims = {1};
+        dims.insert(dims.end(), given->dims().begin(), given->dims().end());
+        inputs_[i].shape = Shape(dims);
+      }
+    }
+    NetParameter prefix;  // what lies before inputs that were cut out
+    std::set<std::string> made;
+    for (const int index : replaced_) {
+      const LayerNode& node = graph_.nodes[at(index)];
+      if (node.reads.empty()) {
+        find_shapes_of(node, prefix);
+      } else if (std::ranges::all_of(node.param.bottom(), [&](const std::string& bottom) {
+                   return made.count(bottom) > 0;
+                 })) {
+        *prefix.add_layer() = node.param;
+      }
+      for (const LayerParameter& layer : prefix.layer())
+        made.insert(layer.top().begin(), layer.top().end());
+    }
+    find_cut_shapes(prefix);
+    const Input& first = inputs_[0];
+    const int axis = axis_of_batch(first.value);
+    if (axis < first.shape.rank()) batch_ = first.shape[axis];
+  }
+
+  /// Of the inputs that a data layer gives itself; where some are cut out of it, it becomes a part
+  /// of the prefix.
+  void find_shapes_of(const LayerNode& source, NetParameter& prefix) {
+    std::vector<int> reached(source.makes);  // values of the source, and what is cut out of them
+    for (size_t done = 0; done < reached.size(); ++done) {
+      for (const int reader : graph_.readers[at(reached[done])]) {
+        const LayerNode& node = graph_.nodes[at(reader)];
+        if (replaced_.count(reader) > 0)
+          reached.insert(reached.end(), node.makes.begin(), node.makes.end());
+      }
+    }
+    std::optional<SourceShapes> found;
+    bool is_cut = false;
+    for (Input& input : inputs_) {
+      if (input.shape.rank() > 0 || std::ranges::count(reached, input.value) == 0) continue;
+      if (!found) found = shapes_of(source.param);
+      const auto top = std::ranges::find(source.makes, input.value) - source.makes.begin();
+      if (top == static_cast<std::ptrdiff_t>(source.makes.size())) {
+        is_cut = true;
+        continue;
+      }
+      input.shape = found->tops[static_cast<size_t>(top)];
+      if (input.shape.rank() == 0)
+        throw Error("layer '", source.param.name(), "' (", source.param.type(), "): the shape of '",
+                    source.param.top(static_cast<int>(top)),
+                    "' cannot be told without its data; give it");
+    }
+    for (int i = 0; is_cut && i < source.param.top_size(); ++i) {
+      if (found->tops[at(i)].rank() > 0) add_input(source.param.top(i), found->tops[at(i)], prefix);
+    }
+  }
+
+  /// Where the layer for tests says no size, that for training may have a crop.
+  SourceShapes shapes_of(const LayerParameter& source) {
+    std::vector<const LayerParameter*> layers = {&source};
+    for (const LayerParameter& layer : training_.layer()) {
+      if (is_source(layer) && layer.top(0) == source.top(0)) layers.push_back(&layer);
+    }
+    std::string why;
+    for (const LayerParameter* layer : layers) {
+      try {
+        SourceShapes shapes = shapes_of_source(*layer, *context_);
+        if (!shapes.assumed.empty()) result_.notes.push_back(shapes.assumed);
+        return shapes;
+      } catch (const Error& error) {
+        if (why.empty()) why = error.message();
+      }
+    }
+    throw Error("layer '", source.name(), "' (", source.type(), "): ", why);
+  }
+
+  static void add_input(const std::string& name, const Shape& shape, NetParameter& net) {
+    LayerParameter& layer = *net.add_layer();
+    layer.set_name(name);
+    layer.set_type("Input");
+    layer.add_top(name);
+    BlobShape& dims = *layer.mutable_input_param()->add_shape();
+    for (const int64_t dim : shape.dims()) dims.add_dim(dim);
+  }
+
+  /// Runs nothing: a net knows its shapes.
+  void find_cut_shapes(const NetParameter& prefix) {
+    const bool has_cuts =
+        std::ranges::any_of(inputs_, [](const Input& input) { return input.shape.rank() == 0; });
+    if (!has_cuts) return;
+    const Net net(prefix, *context_, {.phase = Phase::test, .fuse = false, .keep_all = true});
+    const std::vector<NetValue> values = net.values();
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      Input& input = inputs_[i];
+      for (const NetValue& value : values) {
+        if (input.shape.rank() == 0 && value.name == graph_.name(input.value))
+          input.shape = value.shape;
+      }
+    }
+  }
+
+  /// 1 for what recurrent layers read: time comes first.
+  int axis_of_batch(int value) const {
+    std::vector<int> next = {value};
+    for (size_t done = 0; done < next.size(); ++done) {
+      for (const int reader : needed_readers(next[done])) {
+        const LayerNode& node = graph_.nodes[at(reader)];
+        const std::string& type = node.param.type();
+        const auto bottom = std::ranges::find(node.reads, next[done]) - node.reads.begin();
+        if (reads_time_first(type) && bottom < 2) return 1;
+        // Behind these, the axes may be others.
+        if (moves_values_alone(type) || type == "Convolution" || reads_time_first(type) ||
+            (type == "InnerProduct" && node.param.inner_product_param().axis() < 2))
+          continue;
+        next.insert(next.end(), node.makes.begin(), node.makes.end());
+      }
+    }
+    return 0;
+  }
+
+  /// The shape with another batch, where the shape has the batch at all.
+  Shape with_batch(const Input& input, int64_t batch) const {
+    std::vector<int64_t> dims(input.shape.dims().begin(), input.shape.dims().end());
+    const auto axis = static_cast<size_t>(axis_of_batch(input.value));
+    if (axis < dims.size() && dims[axis] == batch_) dims[axis] = batch;
+    return Shape(dims);
+  }
+
+  void write(bool own_batch) {
+    result_.net.Clear();
+    result_.inputs.clear();
+    copy_without(layers_,
+                 {NetParameter::kLayerFieldNumber, NetParameter::kInputFieldNumber,
+                  NetParameter::kInputShapeFieldNumber, NetParameter::kInputDimFieldNumber,
+                  NetParameter::kForceBackwardFieldNumber, NetParameter::kStateFieldNumber,
+                  NetParameter::kDebugInfoFieldNumber},
+                 result_.net);
+    for (const Input& input : inputs_) {
+      const Shape shape = with_batch(input, own_batch ? options_->batch : batch_);
+      add_input(graph_.name(input.value), shape, result_.net);
+      result_.inputs.push_back({graph_.name(input.value), shape, input.transform});
+    }
+    for (int i = 0; i < static_cast<int>(graph_.nodes.size()); ++i) {
+      if (is_needed(i) && replaced_.count(i) == 0) write_layer(graph_.nodes[at(i)]);
+    }
+    for (const LayerParameter& layer : added_) *result_.net.add_layer() = layer;
+    silence_unread();
+  }
+
+  void write_layer(const LayerNode& node) {
+    LayerParameter& layer = *result_.net.add_layer();
+    copy_without(node.param,
+                 {LayerParameter::kBlobsFieldNumber, LayerParameter::kPhaseFieldNumber,
+                  LayerParameter::kIncludeFieldNumber, LayerParameter::kExcludeFieldNumber,
+                  LayerParameter::kLossWeightFieldNumber, LayerParameter::kPropagateDownFieldNumber,
+                  LayerParameter::kParamFieldNumber, LayerParameter::kRecomputeFieldNumber},
+                 layer);
+    if (layer.type() != "DummyData") clear_fillers(layer);
+    if (layer.has_detection_output_param()) {
+      layer.mutable_detection_output_param()->clear_save_output_param();
+      layer.mutable_detection_output_param()->clear_visualize();
+      layer.mutable_detection_output_param()->clear_visualize_threshold();
+    }
+    // Of parameters, the names that other layers of the result have, too.
+    int last = 0;
+    for (int i = 0; i < node.param.param_size(); ++i) {
+      if (is_shared(node.param.param(i).name())) last = i + 1;
+    }
+    for (int i = 0; i < last; ++i) {
+      ParamSpec& spec = *layer.add_param();
+      const ParamSpec& own = node.param.param(i);
+      if (!is_shared(own.name())) continue;
+      spec.set_name(own.name());
+      if (own.has_share_mode()) spec.set_share_mode(own.share_mode());
+    }
+  }
+
+  bool is_shared(const std::string& parameter) const {
+    if (parameter.empty()) return false;
+    int layers = 0;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!needed_[i]) continue;
+      for (const ParamSpec& spec : graph_.nodes[i].param.param()) {
+        layers += spec.name() == parameter ? 1 : 0;
+      }
+    }
+    return layers > 1;
+  }
+
+  /// Tops beside those that the outputs need, such as parts of a Slice.
+  void silence_unread() {
+    LayerParameter silence;
+    silence.set_name("silence");
+    silence.set_type("Silence");
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const LayerNode& node = graph_.nodes[i];
+      if (!needed_[i] || replaced_.count(static_cast<int>(i)) > 0) continue;
+      for (size_t top = 0; top < static_cast<size_t>(node.param.top_size()); ++top) {
+        const bool is_added = std::ranges::any_of(added_, [&](const LayerParameter& layer) {
+          return std::ranges::count(layer.bottom(), graph_.name(node.makes[top])) > 0;
+        });
+        if (!is_used(node.makes[top]) && !is_added)
+          silence.add_bottom(graph_.name(node.makes[top]));
+      }
+    }
+    if (silence.bottom_size() > 0) *result_.net.add_layer() = silence;
+  }
+
+  /// Builds the result.
+  void check() {
+    Net net(result_.net, *context_, {.phase = Phase::test, .fuse = false});
+    result_.outputs.clear();
+    for (const std::string& name : net.outputs())
+      result_.outputs.push_back({name, net.blob(name).shape()});
+  }
+
+  void report_left_out() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const LayerParameter& layer = graph_.nodes[i].param;
+      if (!needed_[i] && !is_source(layer))
+        result_.left_out.push_back(text(layer.name(), " (", layer.type(), ")"));
+    }
+  }
+
+  const DeployOptions* options_;
+  Context* context_;
+  NetOptions state_;
+  NetParameter layers_, training_;
+  LayerGraph graph_;
+  std::vector<std::string> taken_;     // names of blobs
+  std::vector<int> roots_;             // values that the result is for
+  std::vector<LayerParameter> added_;  // behind the layers of the net
+  std::vector<bool> needed_;           // of each node
+  std::set<int> replaced_;             // nodes: data layers, and what cuts inputs out of them
+  std::vector<Input> inputs_;
+  int64_t batch_ = 1;  // of the data
+  DeployedNet result_;
+};
+
+}  // namespace
+
+DeployedNet deploy_net(const NetParameter& net, Context& context, const DeployOptions& options) {
+  if (options.batch < 1) throw Error("a batch of ", options.batch, " is none; give 1 or more");
+  return Deployer(net, context, options).run();
+}
+
+}  // namespace crema

@@ -1,0 +1,266 @@
+// crema new: the files of a net for images of one's own, from which the next commands train it.
+#include <fstream>
+#include <sstream>
+
+#include "crema/random.hpp"
+#include "support/database.hpp"
+#include "support/needs.hpp"
+#include "support/paths.hpp"
+#include "tools/cli.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using namespace crema;
+using namespace crema::test;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class NewCliTest : public CliTest {
+ protected:
+  void SetUp() override {
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  }
+  /// In the folder of the test, as a user would.
+  Output in_folder(const std::string& arguments) const {
+    return run(arguments, "cd '" + path("") + "' && " CREMA_TOOL);
+  }
+  void refuses(const std::string& arguments, std::initializer_list<std::string> parts) const {
+    const Output output = in_folder(arguments);
+    EXPECT_EQ(output.status, 1) << arguments << "\n" << output.text;
+    for (const std::string& part : parts)
+      EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+    EXPECT_FALSE(fs::exists(path("refused"))) << arguments;
+  }
+  /// The digits that ship, as photos/7/00000000.png and so on.
+  void export_digits(int count) const {
+    const fs::path mini = source_path("data/mnist/mini");
+    ASSERT_EQ(in_folder("convert-mnist " + (mini / "t10k-images-idx3-ubyte.gz").string() + " " +
+                        (mini / "t10k-labels-idx1-ubyte.gz").string() + " mini_lmdb")
+                  .status,
+              0);
+    ASSERT_EQ(in_folder(text("db export mini_lmdb exported 0:", count)).status, 0);
+    std::istringstream list(read(path("exported/list.txt")));
+    std::string file, label;
+    while (list >> file >> label) {
+      fs::create_directories(path("photos/" + label));
+      fs::rename(path("exported/" + file), path("photos/" + label + "/" + file));
+    }
+  }
+  /// Shortens the training.
+  void set_iterations(const std::string& net, int iterations) const {
+    const std::string file = path(net + "/solver.prototxt");
+    std::string solver = read(file);
+    for (const char* field : {"max_iter: ", "test_interval: ", "snapshot: "}) {
+      const size_t at = solver.find(std::string("\n") + field) + 1;
+      solver.replace(at, solver.find('\n', at) - at, text(field, iterations));
+    }
+    std::ofstream(file) << solver << "random_seed: 5\n";
+  }
+  /// The last value of an output that the log says.
+  static double last_value(const Output& output, const std::string& name) {
+    const size_t at = output.text.rfind(name + " = ");
+    return at == std::string::npos ? -1 : std::stod(output.text.substr(at + name.size() + 3));
+  }
+};
+
+TEST_F(NewCliTest, ClassesOfImagesTrainAtOnce) {
+  export_digits(300);
+  const Output made = in_folder("new my_net --images photos --seed 3");
+  ASSERT_EQ(made.status, 0) << made.text;
+  EXPECT_TRUE(made.says("10 classes (0, 1, ...)")) << made.text;
+  EXPECT_TRUE(made.says("net: lenet at 28x28: the images are gray and small (28 pixels)"))
+      << made.text;
+  EXPECT_TRUE(made.says("  crema train --solver my_net/solver.prototxt\n")) << made.text;
+  EXPECT_EQ(read(path("my_net/classes.txt")).substr(0, 4), "0\n1\n");
+  const std::string net = read(path("my_net/train_val.prototxt"));
+  EXPECT_NE(net.find("# Made by: crema new my_net --images photos --seed 3\nname: \"my_net\""),
+            std::string::npos)
+      << net;
+  // The same seed, the same division; no image is on both sides.
+  const std::string train = read(path("my_net/train.txt")), tests = read(path("my_net/val.txt"));
+  ASSERT_EQ(in_folder("new again --images photos --seed 3").status, 0);
+  EXPECT_EQ(read(path("again/train.txt")), train);
+  std::istringstream lines(tests);
+  int tested = 0;
+  for (std::string line; std::getline(lines, line); ++tested)
+    EXPECT_EQ(train.find(line + "\n"), std::string::npos) << line;
+  EXPECT_GT(tested, 45);
+  EXPECT_LE(tested, 60);
+
+  set_iterations("my_net", 60);
+  const Output trained = in_folder("train --solver my_net/solver.prototxt");
+  ASSERT_EQ(trained.status, 0) << trained.text;
+  EXPECT_GT(last_value(trained, "accuracy"), 0.5) << trained.text;
+  const std::string weights = " --weights my_net/my_net_iter_60.caffemodel ";
+  const Output tested_again =
+      in_folder("test --model my_net/train_val.prototxt --confusion" + weights);
+  EXPECT_TRUE(tested_again.says(text(tested, " labels"))) << tested_again.text;
+  // As the last line that crema new prints.
+  std::string classify = made.text.substr(made.text.find("  crema classify") + 8);
+  classify.replace(classify.find("300.caffemodel"), 14, "60.caffemodel");
+  classify.replace(classify.find("photo.jpg"), 9, "photos/1 --top 1");
+  classify.pop_back();
+  const Output classified = in_folder(classify);
+  EXPECT_EQ(classified.status, 0) << classified.text;
+  EXPECT_GT(2 * classified.count("- \"1\"\n"), classified.count("- \"")) << classified.text;
+
+  // Weights of a model are found, and the last layer is new.
+  fs::copy(path("my_net/my_net_iter_60.caffemodel"), path("lenet.caffemodel"));
+  const Output tuned = in_folder("new tuned --images photos --from lenet --weights auto");
+  ASSERT_EQ(tuned.status, 0) << tuned.text;
+  EXPECT_TRUE(tuned.says("weights: lenet.caffemodel; new: ip2_tuned")) << tuned.text;
+  EXPECT_TRUE(tuned.says("3 layers begin with these weights")) << tuned.text;
+  EXPECT_NE(read(path("tuned/solver.prototxt")).find("weights: \"lenet.caffemodel\""),
+            std::string::npos);
+  set_iterations("tuned", 20);
+  EXPECT_EQ(in_folder("train --solver tuned/solver.prototxt").status, 0);
+  // Of another size they do not fit: nothing is left behind.
+  refuses("new refused --images photos --from lenet --weights auto --size 32", {"ip1"});
+
+  refuses("new my_net --images photos", {"'my_net' exists", "--overwrite"});
+  EXPECT_EQ(in_folder("new my_net --images photos --overwrite").status, 0);
+  refuses("new refused --images photos --from lenett",
+          {"no model 'lenett'", "did you mean 'lenet'"});
+  refuses("new refused --images photos --from resnet18 --weights auto",
+          {"no weights of 'resnet18'", "scripts/from_torchvision.py resnet18"});
+  refuses("new refused --images photos --from resnet50 --size 16",
+          {"'resnet50' does not take images of this size", "greater --size"});
+  refuses("new refused --images photos --from digits_unet", {"no classifier"});
+  refuses("new refused --images photos --from ssd_shapes", {"no classifier"});
+  refuses("new refused --images photos/1", {"no folder of images", "a folder of its own"});
+}
+
+TEST_F(NewCliTest, FoldersForTestsAreTaken) {
+  for (const char* file : {"train/ant/a", "train/bee/b", "train/bee/c", "val/ant/d", "val/bee/e"}) {
+    fs::create_directories(fs::path(path(text("photos/", file))).parent_path());
+    write(text("photos/", file, ".ppm"), ppm(60, 50, std::string(9000, '\x30')));
+  }
+  const Output made = in_folder("new my_net --images photos/");
+  ASSERT_EQ(made.status, 0) << made.text;
+  EXPECT_TRUE(made.says("2 classes (ant, bee), 3 images for training and 2 for tests"))
+      << made.text;
+  const std::string net = read(path("my_net/train_val.prototxt"));
+  EXPECT_NE(net.find("source: \"photos/train\"  backend: FOLDER"), std::string::npos) << net;
+  EXPECT_FALSE(fs::exists(path("my_net/train.txt")));
+  fs::remove_all(path("photos/val/bee"));
+  refuses("new refused --images photos", {"need the same folders", "'bee'"});
+  fs::remove_all(path("photos/val"));
+  refuses("new refused --images photos/train/ant", {"no folder of images"});
+  refuses("new refused --images photos", {"one class alone, 'train'"});
+  refuses("new refused --images nothing", {"--images=nothing is not there"});
+  fs::create_directories(path("photos/empty"));
+  refuses("new refused --images photos", {"'empty' has no image"});
+  write("small.ppm", "");
+  for (const char* name : {"x", "y"}) {
+    fs::create_directories(path(text("tiny/", name)));
+    for (const char* file : {"/1.ppm", "/2.ppm"})
+      write(text("tiny/", name, file), ppm(4, 4, std::string(48, '\x30')));
+  }
+  refuses("new refused --images tiny", {"too small", "4 pixels"});
+  refuses("new refused --images tiny --detect a --segment b", {"--detect", "--segment"});
+}
+
+/// A scene of 96x96: gray noise, and a bright square at (x, y).
+struct Scene {
+  std::string pixels, mask;
+  int x = 0, y = 0, side = 0, label = 0;
+};
+Scene draw(Random& random) {
+  Scene scene;
+  constexpr int kSize = 96;
+  scene.side = 24 + static_cast<int>(random.below(24));
+  scene.x = static_cast<int>(random.below(static_cast<uint64_t>(kSize - scene.side)));
+  scene.y = static_cast<int>(random.below(static_cast<uint64_t>(kSize - scene.side)));
+  scene.label = static_cast<int>(random.below(2));
+  for (int i = 0; i < kSize * kSize; ++i) {
+    const int x = i % kSize - scene.x, y = i / kSize - scene.y;
+    const bool inside = x >= 0 && y >= 0 && x < scene.side && y < scene.side;
+    scene.mask += static_cast<char>(inside ? scene.label + 1 : 0);
+    for (int c = 0; c < 3; ++c) {
+      // Blue and red squares.
+      const bool bright = inside && c == (scene.label == 0 ? 2 : 0);
+      scene.pixels += static_cast<char>((bright ? 200 : 60) + static_cast<int>(random.below(40)));
+    }
+  }
+  return scene;
+}
+
+std::string voc(const Scene& scene) {
+  return text(
+      "<annotation><size><width>96</width><height>96</height><depth>3</depth></size>\n"
+      "<object><name>",
+      scene.label == 0 ? "blue" : "red", "</name><difficult>0</difficult><bndbox><xmin>",
+      scene.x + 1, "</xmin><ymin>", scene.y + 1, "</ymin><xmax>", scene.x + scene.side,
+      "</xmax><ymax>", scene.y + scene.side, "</ymax></bndbox></object></annotation>\n");
+}
+
+TEST_F(NewCliTest, BoxesMakeADetector) {
+  if (!kBuiltWithAnnotations) GTEST_SKIP() << "needs CREMA_ANNOTATIONS";
+  Random random(7, 1);
+  for (const char* folder : {"photos", "boxes"}) fs::create_directories(path(folder));
+  for (int i = 0; i < 60; ++i) {
+    const Scene scene = draw(random);
+    write(text("photos/", i, ".ppm"), ppm(96, 96, scene.pixels));
+    write(text("boxes/", i, ".xml"), voc(scene));
+  }
+  const Output made = in_folder("new my_net --images photos --detect boxes");
+  ASSERT_EQ(made.status, 0) << made.text;
+  EXPECT_TRUE(made.says("2 classes (blue, red), 48 images for training and 12 for tests"))
+      << made.text;
+  EXPECT_TRUE(made.says("crema detect --model my_net/deploy.prototxt")) << made.text;
+  set_iterations("my_net", 120);
+  const Output trained = in_folder("train --solver my_net/solver.prototxt");
+  ASSERT_EQ(trained.status, 0) << trained.text;
+  // Chance finds next to nothing.
+  EXPECT_GT(last_value(trained, "mAP"), 0.4) << trained.text;
+  const std::string weights = " --weights my_net/my_net_iter_120.caffemodel ";
+  EXPECT_EQ(in_folder("test --model my_net/train_val.prototxt --per_class" + weights).status, 0);
+  std::string detect = made.text.substr(made.text.find("  crema detect") + 8);
+  detect = detect.substr(0, detect.find("my_net_iter_")) + "my_net_iter_120.caffemodel" +
+           detect.substr(detect.find(".caffemodel") + 11);
+  detect.replace(detect.find("photo.jpg"), 9, "photos/1.ppm");
+  detect.pop_back();
+  const Output detected = in_folder(detect);
+  EXPECT_EQ(detected.status, 0) << detected.text;
+
+  fs::create_directories(path("none"));
+  refuses("new refused --images photos --detect none", {"no image", ".xml", ".txt"});
+  refuses("new refused --images photos --detect boxes --from resnet18", {"no SSD"});
+}
+
+TEST_F(NewCliTest, MasksMakeASegmentation) {
+  Random random(7, 2);
+  for (const char* folder : {"photos", "masks"}) fs::create_directories(path(folder));
+  for (int i = 0; i < 40; ++i) {
+    const Scene scene = draw(random);
+    write(text("photos/", i, ".ppm"), ppm(96, 96, scene.pixels));
+    write(text("masks/", i, ".pgm"), "P5\n96 96\n255\n" + scene.mask);
+  }
+  const Output made = in_folder("new my_net --images photos --segment masks --size 48");
+  ASSERT_EQ(made.status, 0) << made.text;
+  EXPECT_TRUE(made.says("3 classes of pixels, 32 images for training and 8 for tests"))
+      << made.text;
+  set_iterations("my_net", 40);
+  const Output trained = in_folder("train --solver my_net/solver.prototxt");
+  ASSERT_EQ(trained.status, 0) << trained.text;
+  // Some 85% of the pixels are the ground.
+  const Output tested = in_folder(
+      "test --model my_net/train_val.prototxt --confusion --weights "
+      "my_net/my_net_iter_40.caffemodel");
+  EXPECT_EQ(tested.status, 0) << tested.text;
+  EXPECT_GT(last_value(trained, "accuracy"), 0.93) << tested.text;
+  EXPECT_NE(read(path("my_net/deploy.prototxt")).find("type: \"Softmax\""), std::string::npos);
+
+  refuses("new refused --images photos --segment masks --size 50", {"multiple of 16", "48"});
+  refuses("new refused --images photos --segment photos", {"name one folder"});
+  refuses("new refused --images photos --segment masks --weights auto", {"--weights=FILE"});
+}
+
+}  // namespace

@@ -1,0 +1,90 @@
+#include "tools/deploy_text.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "crema/error.hpp"
+#include "model/text_format.hpp"
+
+namespace crema::tools {
+namespace {
+
+/// "125, 123, 114", or with another separator; the shortest digits that give the same float.
+std::string numbers(const google::protobuf::RepeatedField<float>& values, const char* separator) {
+  std::vector<std::string> words;
+  for (const float value : values) words.push_back(text(value));
+  return joined(words, separator);
+}
+
+/// What becomes of a pixel p; "" for p itself.
+std::string pixel_rule(const TransformationParameter& transform) {
+  std::string rule = "p";
+  if (transform.has_mean_file()) {
+    rule = "p - the mean image " + transform.mean_file();
+  } else if (transform.mean_value_size() == 1) {
+    rule = "p - " + numbers(transform.mean_value(), "");
+  } else if (transform.mean_value_size() > 1) {
+    rule = "p - (" + numbers(transform.mean_value(), ", ") + ")";
+  }
+  if (transform.scale() != 1)
+    rule = (rule == "p" ? rule : "(" + rule + ")") + text(" * ", transform.scale());
+  return rule == "p" ? "" : rule;
+}
+
+bool makes_boxes(const DeployedNet& deployed) {
+  return std::ranges::any_of(deployed.net.layer(), [](const LayerParameter& layer) {
+    return layer.type().ends_with("DetectionOutput");
+  });
+}
+
+/// Whether `crema classify` reads the outputs: one score a class.
+bool classifies(const DeployedNet& deployed) {
+  if (deployed.outputs.size() != 1) return false;
+  const Shape& shape = deployed.outputs[0].shape;
+  return shape.rank() >= 2 && shape.count(2) == 1;
+}
+
+}  // namespace
+
+std::string pixel_flags(const TransformationParameter& transform) {
+  std::string flags;
+  if (transform.has_mean_file()) {
+    flags += "--mean " + transform.mean_file() + " ";
+  } else if (transform.mean_value_size() > 0) {
+    flags += "--mean " + numbers(transform.mean_value(), ",") + " ";
+  }
+  if (transform.scale() != 1) flags += text("--scale ", transform.scale(), " ");
+  if (transform.bgr2rgb()) flags += "--channel_swap rgb ";
+  return flags;
+}
+
+std::string deploy_text(const DeployedNet& deployed, const std::string& from) {
+  std::ostringstream out;
+  out << "# The net of " << from << " for inference, as `crema deploy` derives it.\n";
+  for (const DeployedNet::Input& input : deployed.inputs) {
+    const std::string rule = pixel_rule(input.transform);
+    if (!rule.empty() || input.transform.bgr2rgb()) {
+      out << "# '" << input.blob << "': a pixel p of 0 to 255 has to become "
+          << (rule.empty() ? "p" : rule);
+      if (input.shape.rank() > 1 && input.shape[1] == 3)
+        out << "; channels are "
+            << (input.transform.bgr2rgb() ? "red, green, blue" : "blue, green, red");
+      out << ".\n";
+    }
+  }
+  return out.str() + prototxt_of(deployed.net);
+}
+
+std::string next_command(const DeployedNet& deployed, const std::string& file,
+                         const std::string& weights) {
+  const bool has_image = deployed.inputs.size() == 1 && deployed.inputs[0].shape.rank() == 4 &&
+                         (deployed.inputs[0].shape[1] == 1 || deployed.inputs[0].shape[1] == 3);
+  const std::string flags = has_image ? pixel_flags(deployed.inputs[0].transform) : std::string();
+  if (has_image && makes_boxes(deployed))
+    return "crema detect --model " + file + " --weights " + weights + " " + flags + "photo.jpg";
+  if (has_image && classifies(deployed))
+    return "crema classify --model " + file + " --weights " + weights + " " + flags + "photo.jpg";
+  return "crema summary --phase TEST --model " + file;
+}
+
+}  // namespace crema::tools

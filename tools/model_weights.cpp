@@ -1,0 +1,86 @@
+#include "tools/model_weights.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "crema/error.hpp"
+
+namespace crema::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Those that scripts/from_torchvision.py writes.
+constexpr const char* kPublished[] = {
+    "alexnet",       "vgg_a",          "vgg16",           "vgg19",        "resnet18",
+    "resnext50",     "densenet121",    "squeezenet_v1.1", "inception_v3", "mobilenet_v3_large",
+    "shufflenet_v2", "efficientnet_b0"};
+
+/// Of NAME_iter_1000.caffemodel 1000; -1 for other names.
+int64_t iteration_of(const std::string& name) {
+  const size_t at = name.rfind("_iter_");
+  int64_t iteration = -1;
+  if (at != std::string::npos)
+    std::from_chars(name.data() + at + 6, name.data() + name.size(), iteration);
+  return iteration;
+}
+
+bool is_weights(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name.ends_with(".caffemodel") || name.ends_with(".caffemodel.h5");
+}
+
+/// Of the files in the folder: the best one of a run, else the last one.
+std::string weights_in(const fs::path& folder) {
+  fs::path found;
+  int64_t rank = -2;
+  std::error_code none;
+  for (fs::directory_iterator entry(folder, none), end; !none && entry != end;
+       entry.increment(none)) {
+    if (!is_weights(entry->path())) continue;
+    const std::string name = entry->path().filename().string();
+    const int64_t own = name.find("_best.") != std::string::npos ? INT64_MAX : iteration_of(name);
+    if (own > rank || (own == rank && entry->path() < found)) {
+      found = entry->path();
+      rank = own;
+    }
+  }
+  return found.string();
+}
+
+}  // namespace
+
+std::string weights_of_model(const fs::path& folder, const std::string& model) {
+  std::error_code none;
+  for (const fs::path& place : {fs::path(), folder.parent_path(), folder}) {
+    for (const char* ending : {".caffemodel", ".caffemodel.h5"}) {
+      const fs::path file = place / (model + ending);
+      if (fs::is_regular_file(file, none)) return file.string();
+    }
+  }
+  // Of runs in the working folder, and of those beside the model.
+  for (const fs::path& place : {fs::path("models") / model, folder}) {
+    if (const std::string found = weights_in(place); !found.empty()) return found;
+  }
+  return {};
+}
+
+std::string weights_or_advice(const fs::path& folder, const std::string& model) {
+  const std::string found = weights_of_model(folder, model);
+  if (!found.empty()) return found;
+  std::string way = text("look for ", model, ".caffemodel, and give it as --weights=FILE");
+  std::error_code none;
+  if (std::ranges::count(kPublished, model) > 0) {
+    way = text("`scripts/from_torchvision.py ", model, " ", model,
+               ".caffemodel` of the repository writes them (it needs PyTorch and torchvision)");
+  } else if (fs::exists(folder / "solver.prototxt", none)) {
+    way = text("`crema train --solver models/", model, "/solver.prototxt` trains it");
+  }
+  throw Error("--weights=auto: there are no weights of '", model, "': no ", model,
+              ".caffemodel in the working folder or in '", folder.parent_path().string(),
+              "', and none in '", folder.string(), "'; ", way,
+              ", or leave --weights out: the net then starts from random weights");
+}
+
+}  // namespace crema::tools

@@ -1,0 +1,16 @@
+// Weights that are here for the nets of models/.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace crema::tools {
+
+/// The file of weights for a model, "" if there is none: NAME.caffemodel in the working folder or
+/// among the models; else the best one, or the one of most iterations, in the model's folder.
+std::string weights_of_model(const std::filesystem::path& folder, const std::string& model);
+
+/// The same; Error that says how to get them.
+std::string weights_or_advice(const std::filesystem::path& folder, const std::string& model);
+
+}  // namespace crema::tools

@@ -1,0 +1,178 @@
+// crema new for images with a class for each pixel.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "data/images/image_decoder.hpp"
+#include "data/records/image_list.hpp"
+#include "tools/new_project.hpp"
+
+namespace crema::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the pixels of masks hold.
+struct Masks {
+  std::array<bool, 256> values{};
+
+  bool has(int value) const { return values[static_cast<size_t>(value)]; }
+  /// Black and white: 255 is class 1.
+  bool are_black_and_white() const {
+    return has(255) && std::count(values.begin() + 1, values.end() - 1, true) == 0;
+  }
+  int64_t classes() const {
+    if (are_black_and_white()) return 2;
+    for (int value = 254; value >= 0; --value) {
+      if (has(value)) return value + 1;
+    }
+    return 0;
+  }
+  bool have_ignored() const { return has(255) && !are_black_and_white(); }
+};
+
+/// The mask of an image: of the same name, as PNG or another kind without loss. "" if there is
+/// none.
+std::string mask_of(const std::string& image, const std::string& masks) {
+  std::error_code none;
+  const fs::path name = fs::path(image).replace_extension();
+  for (const fs::path& place : {name, name.filename()}) {
+    for (const char* kind : {".png", ".pgm", ".bmp", ".tif", ".tiff", ".gif"}) {
+      const std::string file = place.string() + kind;
+      if (fs::is_regular_file(masks + file, none)) return file;
+    }
+  }
+  return {};
+}
+
+void look_at(const std::string& path, ImageDecoder& decoder, Masks& found) {
+  std::string bytes;
+  in_image(path, "", 0, [&] {
+    read_file_bytes(path, bytes);
+    decoder.open_labels(bytes);
+    const Image mask = decoder.whole();
+    if (mask.bytes == nullptr || mask.channels != 1)
+      throw Error("it is no mask: it has ", mask.channels, " channels, and a mask has one, gray ",
+                  "or of a palette");
+    for (int64_t i = 0; i < mask.height * mask.width; ++i) found.values[mask.bytes[i]] = true;
+  });
+}
+
+std::string data_layer(const std::string& phase, const std::string& comment, int64_t size,
+                       const std::string& pixels, bool is_gray, bool black_and_white,
+                       const std::string& list, int64_t batch, bool mirror) {
+  return text(
+      "layer {\n  name: \"data\"  type: \"DenseImageData\"  top: \"data\"  top: \"label\"\n",
+      "  include { phase: ", phase, " }\n", comment, "  transform_param { ",
+      mirror ? "mirror: true  " : "", pixels, " }\n  dense_image_data_param {\n    source: \"",
+      list, "\"  batch_size: ", batch, mirror ? "  shuffle: true" : "", "\n    new_height: ", size,
+      "  new_width: ", size, is_gray ? "  is_color: false" : "",
+      black_and_white ? "  label_divide_factor: 255" : "", "\n  }\n}\n");
+}
+
+}  // namespace
+
+NewProject new_segmenter(const NewRequest& request, const std::string& masks_folder) {
+  const std::string masks = checked_folder("segment", masks_folder);
+  std::vector<std::string> images, without;
+  std::error_code none;
+  if (fs::equivalent(masks, request.images, none))
+    throw Error("--segment and --images name one folder; put the masks into a folder of their own");
+  for (const std::string& image : images_below(request.images))
+    (mask_of(image, masks).empty() ? without : images).push_back(image);
+  if (images.size() < 2)
+    throw Error(images.empty() ? "no image" : "one image alone", " in '", request.images,
+                "' has a mask in '", masks, "', which is an image without loss (.png) of the same ",
+                "name",
+                without.empty() ? "" : ", as '" + fs::path(without[0]).stem().string() + ".png'");
+  bool by_folder = false;
+  const Division division = divide(images, request.seed, by_folder);
+  Masks found;
+  ImageDecoder decoder;
+  const size_t step = std::max<size_t>(1, images.size() / 300);
+  for (size_t i = 0; i < images.size(); i += step)
+    look_at(masks + mask_of(images[i], masks), decoder, found);
+  const int64_t classes = found.classes();
+  if (classes < 2)
+    throw Error("the masks in '", masks,
+                "' have class 0 alone; their pixels are to be classes, 0, 1 ",
+                "and so on, or black and white");
+
+  if (classes > 200)
+    throw Error("the masks in '", masks, "' hold values up to ", classes - 1,
+                "; are they photographs? Pixels of masks are classes, 0, 1 and so on");
+
+  NewProject project;
+  std::vector<std::string> paths;
+  const auto list = [&](const std::vector<std::string>& files) {
+    std::string lines;
+    for (const std::string& file : files) {
+      const std::string mask = masks + mask_of(file, masks);
+      if (mask.find_first_of(" \t") != std::string::npos)
+        throw Error("mask '", mask,
+                    "' has a blank in its name, which a list cannot have; rename it");
+      lines += request.images + file + " " + mask + "\n";
+      paths.push_back(request.images + file);
+    }
+    return lines;
+  };
+  project.files["train.txt"] = list(division.train);
+  const PhotoSurvey survey = survey_photos(paths);
+  project.files["val.txt"] = list(division.tests);
+
+  NetTemplate& net = project.net = NetTemplate(request.from.empty() ? "digits_unet" : request.from);
+  // The U-Net halves its maps four times.
+  int64_t size = request.size > 0 ? request.size : std::min<int64_t>(survey.shorter, 128) / 16 * 16;
+  if (survey.shorter < 16 && request.size == 0)
+    throw Error("the images are too small: their shorter side has ", survey.shorter,
+                " pixels, and the net needs 16; --size=32 enlarges them");
+  if (size % 16 != 0)
+    throw Error("--size=", size,
+                ": the net halves its maps four times, and so needs a multiple of ", "16, such as ",
+                std::max<int64_t>(16, size / 16 * 16));
+  for (const NetTemplate::Scorer& scorer : net.scorers())
+    net.set(scorer.block, "num_output", std::to_string(scorer.classes), std::to_string(classes));
+  for (size_t i = 0; found.have_ignored() && i < net.blocks(); ++i) {
+    const std::string type = net.layer(i).type();
+    if (type == "SoftmaxWithLoss") net.add(i, "ignore_label: 255", "loss_param");
+    if (type == "Accuracy") net.add(i, "ignore_label: 255", "accuracy_param");
+  }
+  Schedule& plan = project.schedule;
+  plan.train = static_cast<int64_t>(division.train.size());
+  plan.tests = static_cast<int64_t>(division.tests.size());
+  plan.batch = batch_for(plan.train, 16);
+  plan.test_batch = test_batch_for(plan.tests, 25);
+  plan.iterations = std::clamp<int64_t>(40 * plan.train / plan.batch, 300, 50000);
+  plan.epochs = std::max<int64_t>(1, plan.iterations * plan.batch / plan.train);
+  plan.rule = "type: \"AdamW\"\nmomentum: 0.9\nweight_decay: 0.02\n";
+  plan.rate = 0.003;
+  plan.why_rate = "Rate and decay are those that digits_unet was trained with.";
+  plan.metric = "accuracy";
+  project.weights = request.weights;
+
+  const bool bw = found.are_black_and_white();
+  const std::string comment =
+      text("  # Images and masks become ", size, "x", size, "; half of them are mirrored.",
+           bw ? " Masks are black and white: 255 is class 1." : "",
+           "\n  # Mean and scale: pixels get the mean 0 and the variance 1.\n");
+  const std::string pixels = pixel_settings(survey);
+  project.train = data_layer("TRAIN", comment, size, pixels, survey.is_gray, bw,
+                             request.path("train.txt"), plan.batch, true);
+  project.test = data_layer("TEST", "", size, pixels, survey.is_gray, bw, request.path("val.txt"),
+                            plan.test_batch, false);
+  project.facts.push_back(
+      text(classes, " classes of pixels", found.have_ignored() ? " (255: none of them)" : "", ", ",
+           plan.train, " images for training and ", plan.tests, " for tests",
+           by_folder ? "" : text(", one in five, drawn by --seed ", request.seed)));
+  project.facts.push_back(
+      text("net: ", net.model(), " at ", size, "x", size, ", a U-Net of 0.66 million weights"));
+  project.header = joined(project.facts, "\n");
+  if (!without.empty())
+    project.facts.push_back(text("note: ", without.size(),
+                                 " images have no mask and are left out, such as '", without[0],
+                                 "'"));
+  project.test_flags = "--confusion";
+  return project;
+}
+
+}  // namespace crema::tools
