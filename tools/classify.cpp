@@ -17,8 +17,8 @@
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/image_net.hpp"
-#include "tools/saved_pictures.hpp"
 #include "tools/known_classes.hpp"
+#include "tools/saved_pictures.hpp"
 #include "tools/trained_images.hpp"
 
 DECLARE_string(scores);

@@ -85,12 +85,8 @@ namespace {
 /// The usual place of the tuning file.
 std::string default_tuning_file() {
   // A file holds the times of one level of vectors.
-  const std::string level = FLAGS_simd.empty() ? "" : "-" + FLAGS_simd;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
-    return text(cache, "/crema/tuning", level);
-  }
-  const char* home = std::getenv("HOME");
-  return home && *home ? text(home, "/.cache/crema/tuning", level) : "";
+  const std::string usual = user_tuning_file();
+  return usual.empty() || FLAGS_simd.empty() ? usual : text(usual, "-", FLAGS_simd);
 }
 
 /// The path of the tuning file; "" if it cannot be used, which is an Error if the flag is set. Only

@@ -45,11 +45,6 @@ SavedPictures::SavedPictures() : folder_(FLAGS_save_images) {
                 ": this build cannot draw on pictures: it was configured with CREMA_OPENCV=OFF; "
                 "build with CREMA_OPENCV=ON, or leave the flag out");
   check_new_path(folder_);
-  std::error_code why;
-  fs::create_directories(folder_, why);
-  if (why)
-    throw Error("--save_images=", folder_, ": the folder cannot be made: ", why.message(),
-                "; name another one");
 }
 
 std::string SavedPictures::new_name(const std::string& path) {
@@ -64,6 +59,11 @@ std::string SavedPictures::new_name(const std::string& path) {
 void SavedPictures::save(const std::string& path, std::span<const PictureMark> marks,
                          const std::vector<std::string>& lines) {
   if (!wanted()) return;
+  std::error_code why;
+  fs::create_directories(folder_, why);
+  if (why)
+    throw Error("--save_images=", folder_, ": the folder cannot be made: ", why.message(),
+                "; name another one");
   const std::string target = (fs::path(folder_) / new_name(path)).string();
   check_replaced(target, {path});
   read_file_bytes(path, bytes_);

@@ -14,13 +14,13 @@ namespace crema::tools {
 class SavedPictures {
  public:
   /// Of the flag --save_images; none are saved where it is not given. Error where this build cannot
-  /// draw, or where the folder cannot be made.
+  /// draw.
   SavedPictures();
 
   bool wanted() const { return !folder_.empty(); }
   /// Writes the image at `path` to the folder, under its own name; a number is added where another
   /// image has that name, and images of kinds other than jpg, png, bmp, tif and webp become png.
-  /// Error if the file exists, but with --overwrite.
+  /// Error if the file exists, but with --overwrite, or if the folder cannot be made.
   void save(const std::string& path, std::span<const PictureMark> marks,
             const std::vector<std::string>& lines);
 

@@ -42,10 +42,9 @@ const std::vector<Words>& flags_of_words() {
 
 constexpr const char* kFolders[] = {"log_dir", "output", "save_images", "save_mistakes"};
 /// Flags whose values are texts of the user's own. All others that take a text take a file.
-constexpr const char* kTexts[] = {"boxes",         "freeze",  "from",   "from_key", "gpu",
-                                  "key",           "like",    "memory_budget",
-                                  "outputs",       "priors",  "resize", "scores",   "set",
-                                  "shape",         "stage",   "to_key"};
+constexpr const char* kTexts[] = {
+    "boxes",   "freeze", "from",   "from_key", "gpu", "key",   "like",  "memory_budget",
+    "outputs", "priors", "resize", "scores",   "set", "shape", "stage", "to_key"};
 
 /// The names in "Of train and test:", where that is at `at`; sets `behind` to what follows.
 std::vector<std::string> commands_named(const std::string& text, size_t at, size_t& behind) {

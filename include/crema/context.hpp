@@ -49,11 +49,16 @@ struct ContextOptions {
   /// the file in between. A run that restores a snapshot makes the choices of that snapshot. Empty:
   /// times are kept in the context only. A tuning file of another processor or library version is
   /// replaced. A file with other contents is not changed, and a warning is logged. A file that
-  /// cannot be written is only read.
+  /// cannot be written is only read. user_tuning_file() is the one that the program `crema` keeps.
   std::string tuning_file = {};
   /// Default: messages are discarded.
   Logger logger = {};
 };
+
+/// The file of times in the user's cache, for ContextOptions::tuning_file:
+/// $XDG_CACHE_HOME/crema/tuning, else $HOME/.cache/crema/tuning; empty where neither is set. It is
+/// made with its folder when the first times are kept.
+std::string user_tuning_file();
 
 class Context {
  public:

@@ -4,7 +4,7 @@
 
 # A room may include what src/README.md says of rooms: whole folders, since a list would have to follow each room.
 # Not the wrappers of libraries, of which rooms see no header but CUDA's and oneDNN's; crema_add_plugin compiles
-# nothing for oneDNN. Of databases, rooms see the sources alone, and of converters nothing. Rooms extend each other, so
+# nothing for oneDNN. Of databases, rooms see the sources and the names of their classes, and of converters nothing. Rooms extend each other, so
 # headers of rooms are among them.
 file(GLOB crema_author_headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
   "${PROJECT_SOURCE_DIR}/src/backend/*.hpp" "${PROJECT_SOURCE_DIR}/src/core/*.hpp"
@@ -12,6 +12,7 @@ file(GLOB crema_author_headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}
   "${PROJECT_SOURCE_DIR}/src/model/*.hpp" "${PROJECT_SOURCE_DIR}/layers/*/*.hpp"
   "${PROJECT_SOURCE_DIR}/src/data/batches/*.hpp" "${PROJECT_SOURCE_DIR}/src/data/boxes/*.hpp"
   "${PROJECT_SOURCE_DIR}/src/data/databases/open_*.hpp" "${PROJECT_SOURCE_DIR}/src/data/databases/tar_source.hpp"
+  "${PROJECT_SOURCE_DIR}/src/data/databases/class_file.hpp"
   "${PROJECT_SOURCE_DIR}/src/data/images/*.hpp"
   "${PROJECT_SOURCE_DIR}/src/data/records/*.hpp" "${PROJECT_SOURCE_DIR}/src/data/transform/*.hpp")
 if(CREMA_HAS_CUDA)

@@ -406,8 +406,8 @@ void Picture::draw_node(int i, double x, double y, std::string& boxes) const {
   if (!node.layers.empty()) {
     std::string about;
     for (const std::string& line : node.layers)
-      about += (about.empty() ? "" : "\n") + escaped(drawable(line));
-    boxes += "<title>" + about + "</title>";
+      about += text(about.empty() ? "" : "\n", escaped(drawable(line)));
+    boxes += text("<title>", about, "</title>");
   }
   boxes += text("<rect class=\"", colors.name, "\" fill=\"", colors.fill, "\" stroke=\"",
                 colors.stroke, "\"", node.is_fused ? " stroke-dasharray=\"4 2\"" : "", " x=\"",

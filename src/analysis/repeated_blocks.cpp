@@ -37,9 +37,13 @@ class Folding {
     for (int i = n - 1; i >= 0; --i) {
       const auto at = static_cast<size_t>(i);
       costs[at] = costs[at + 1] + kNode;
+      DrawnBlock shortest;
       for (int size = 1; size <= std::min(kLongest, (n - i) / 2); ++size) {
+        // Blocks of several of the shortest ones would draw more nodes.
+        if (shortest.copies * shortest.size >= 2 * size && size % shortest.size == 0) continue;
         const DrawnBlock block = block_at(i, size);
         if (block.copies < 2) continue;
+        if (shortest.copies < 2) shortest = block;
         const int64_t cost = size * kNode + kFrame + edges_ +
                              costs[static_cast<size_t>(i + block.copies * block.size)];
         if (cost >= costs[at]) continue;

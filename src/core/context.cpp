@@ -37,6 +37,13 @@ int chosen_threads(int wanted) {
 
 }  // namespace
 
+std::string user_tuning_file() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0)
+    return text(cache, "/crema/tuning");
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home != 0 ? text(home, "/.cache/crema/tuning") : "";
+}
+
 Context::Context(ContextOptions options)
     : options_(std::move(options)), tuner_(std::make_unique<Tuner>()) {
   options_.threads = chosen_threads(options_.threads);

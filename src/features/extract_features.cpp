@@ -4,8 +4,8 @@
 #include <array>
 #include <cstdio>
 #include <memory>
-#include <set>
 #include <optional>
+#include <set>
 
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"

@@ -80,7 +80,8 @@ void read_within_memory(const std::string& path, const Read& read) {
 
 // --- Where they come from ------------------------------------------------
 
-/// The attributes with the fields of Origin, but for the names of classes and those in kOriginFields.
+/// The attributes with the fields of Origin, but for the names of classes and those in
+/// kOriginFields.
 constexpr std::pair<const char*, int> kOriginTexts[] = {
     {"origin_program", Origin::kProgramFieldNumber},
     {"origin_solver", Origin::kSolverFieldNumber},

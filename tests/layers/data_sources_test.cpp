@@ -15,6 +15,7 @@
 #include "support/database.hpp"
 #include "support/needs.hpp"
 #include "support/source_run.hpp"
+#include "support/temp_folder.hpp"
 
 namespace crema {
 namespace {

@@ -170,6 +170,7 @@ void add_solver(std::vector<SettingsTrial>& all) {
   all.push_back({.field = "NetState.stage", .set = "stage: 'a'"});
   for (const char* name : {"test_compute_loss", "display", "solver_mode", "device_id"})
     all.push_back({.field = field(name), .because = "the program reads it"});
+  all.push_back({.field = field("test_at_end"), .given = "test_interval: 4"});
   all.push_back({.field = field("layer_wise_reduce"), .because = "one device is used"});
   all.push_back({.field = field("lr_policy"), .set = "lr_policy: 'linear'"});
   for (const char* name : {"rise", "div", "final_div", "three_phase", "anneal"}) {
@@ -305,7 +306,7 @@ const std::vector<SettingsTrial>& solver_trials() {
 /// says that it has no effect.
 bool is_documented(const FieldDescriptor& field) {
   for (const char* file : {"tools/training.md", "tools/caffe.md", "proto/net.proto",
-                           "proto/solver.proto", "tools/train.cpp"}) {
+                           "proto/solver.proto", "tools/train.cpp", "tools/train_progress.cpp"}) {
     std::ifstream in(source_path(file));
     for (std::string line; std::getline(in, line);) {
       const auto has = [&](const std::string& words) {

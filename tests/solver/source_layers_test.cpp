@@ -71,7 +71,7 @@ class SourceLayers : public ::testing::Test {
     resumed.restore(folder_ / "snap_iter_4.solverstate");
     const Run again = run(resumed);
     EXPECT_EQ(again.params, through.params);
-    ASSERT_EQ(through.tests.size(), 5U);  // at 0, 2 | 4, 6, 8
+    ASSERT_EQ(through.tests.size(), 6U);  // at 0, 2 | 4, 6, 8, 9
     EXPECT_EQ(again.tests, std::vector<double>(through.tests.begin() + 2, through.tests.end()));
     ASSERT_EQ(through.losses.size(), 9U);
     EXPECT_EQ(again.losses, std::vector<double>(through.losses.begin() + 4, through.losses.end()));

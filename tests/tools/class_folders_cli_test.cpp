@@ -46,7 +46,7 @@ layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'acc
 )");
   }
   std::string train(const std::string& net) const {
-    return "train --solver " +
+    return "train --overwrite --solver " +
            write("solver.prototxt",
                  "net: '" + net + "' base_lr: 2 momentum: 0.9 lr_policy: 'fixed' max_iter: 400 " +
                      "test_iter: 1 test_interval: 400 random_seed: 3 test_initialization: false "

@@ -159,7 +159,7 @@ TEST_F(DatabaseCli, ImagesInListsFoldersAndTarFilesAreLookedInto) {
   write("list.txt", "photos/caf\u00e9/a b.pgm 3\nphotos/none.pgm 4\n");
   const Output folder = good("verify-db " + path("photos"));
   EXPECT_TRUE(folder.says("records: 2 (0 raw, 2 compressed")) << folder.text;
-  EXPECT_TRUE(folder.says("label 1: 1")) << folder.text;
+  EXPECT_TRUE(folder.says("label 1 (tea): 1")) << folder.text;
   write("names.txt", "tea\ncaf\u00e9\n");
   const Output named = good("db list --class_names=" + path("names.txt") + " " + path("photos"));
   EXPECT_TRUE(named.says("tea/c.pgm\t0\t1x1x2\t")) << named.text;

@@ -378,7 +378,7 @@ TEST_F(RecordPassCliTest, RecordsThatDoNotBelongTogetherAreTold) {
                               "layer { name: 'l' type: 'EuclideanLoss' bottom: 'ip' bottom: "
                               "'flat' top: 'l' }");
     const Output trained =
-        run("train --solver " +
+        run("train --overwrite --solver " +
             write("solver.prototxt", "net: '" + path("net.prototxt") +
                                          "' base_lr: 0 lr_policy: 'fixed' max_iter: 5 "
                                          "snapshot_prefix: '" +

@@ -109,13 +109,12 @@ class SignalsTest : public CliTest {
 };
 
 TEST_F(SignalsTest, InterruptAndTerminationStopWithASnapshot) {
-  int expected = 0;
   for (const int signal : {SIGINT, SIGTERM}) {
     Training run(endless(), {}, path("log"));
     ASSERT_TRUE(run.says("Iteration 0, lr")) << run.log();
     run.send(signal);
     expect_stopped_early(run, signal);
-    EXPECT_EQ(snapshots(), ++expected) << run.log();
+    EXPECT_EQ(snapshots(), 1) << run.log();
   }
 }
 

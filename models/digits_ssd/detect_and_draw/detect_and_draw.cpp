@@ -199,7 +199,7 @@ void run(const std::vector<std::string>& args) {
   if (args.size() < 4)
     throw crema::Error(
         "usage: detect_and_draw deploy.prototxt weights.caffemodel folder image.ppm...");
-  crema::Context context;
+  crema::Context context({.tuning_file = crema::user_tuning_file()});
   crema::Net net(args[0], context, {.phase = crema::Phase::test});
   const std::vector<std::string> missing = net.load_weights(args[1]).missing;
   if (!missing.empty())

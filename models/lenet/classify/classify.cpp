@@ -18,7 +18,7 @@ namespace {
 int run(int argc, char** argv) {
   if (argc < 4)
     throw crema::Error("usage: classify deploy.prototxt weights.caffemodel image.pgm...");
-  crema::Context context;
+  crema::Context context({.tuning_file = crema::user_tuning_file()});
   crema::Net net(argv[1], context, {.phase = crema::Phase::test});
   const std::vector<std::string> missing = net.load_weights(argv[2]).missing;
   if (!missing.empty())

@@ -86,7 +86,7 @@ void run(const std::vector<std::string>& args) {
   // Blobs inside a net share memory, and a layer may write over one at once. What is named in
   // `keep` stays as it is until the next pass.
   // Later runs make the choices of the first: the same images give the same bytes.
-  crema::Context context({.tuning_file = "features.tuning"});
+  crema::Context context({.tuning_file = crema::user_tuning_file()});
   crema::Net net(args[0], context, {.phase = crema::Phase::test, .keep = {blob}});
   const std::vector<std::string> missing = net.load_weights(args[1]).missing;
   if (!missing.empty())

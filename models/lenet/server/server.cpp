@@ -169,7 +169,7 @@ void print(const std::stop_token& stop, Queue<std::future<Answer>>& answers,
 }
 
 void serve(const std::string& deploy, const std::string& weights, int threads) {
-  crema::Context context({.threads = 1});
+  crema::Context context({.threads = 1, .tuning_file = crema::user_tuning_file()});
   std::vector<std::unique_ptr<Classifier>> classifiers;
   crema::Net net(deploy, context, {.phase = crema::Phase::test});
   const std::vector<std::string> missing = net.load_weights(weights).missing;

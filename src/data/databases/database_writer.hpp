@@ -35,8 +35,8 @@ class DatabaseWriter {
   /// to max_key_size() bytes, or it is a KeyError. Records reach the file in batches, so an error
   /// may be about an earlier one.
   virtual void put(std::string_view key, std::string_view value) = 0;
-  /// The names of the classes in the order of the labels, for class_file.hpp, which may refuse them.
-  /// Before sync().
+  /// The names of the classes in the order of the labels, for class_file.hpp, which may refuse
+  /// them. Before sync().
   void name_classes(std::vector<std::string> names);
   /// Writes all records to the disk, not under the database's name yet. No put afterwards. Before
   /// finish() where several outputs have to appear together: a full disk is met here.

@@ -80,12 +80,12 @@ TEST_F(OpenSource, TellsWhatIsThere) {
   expect_error([&] { open("images", "x"); }, {"root_folder", "lists of images"});
   expect_error(
       [&] {
-        open_source({.path = folder_ / "list.txt",
-                     .kind = SourceKind::image_list,
+        open_source({.path = folder_ / "images",
+                     .kind = SourceKind::lmdb,
                      .class_names = "x",
                      .logger = {}});
       },
-      {"class_names", "folders of classes"});
+      {"class_names", "folders of classes, lists and tar files", "images"});
 }
 
 TEST_F(OpenSource, VerifiesFilesAndGoesOnBehindBadOnes) {
