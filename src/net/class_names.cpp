@@ -6,6 +6,7 @@
 
 #include "core/data_source.hpp"
 #include "crema/registry.hpp"
+#include "model/state_rules.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 

@@ -123,8 +123,6 @@ inline bool falls_back_to_cpu(const Plan& plan, const ProgramNode& node) {
 void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions);
 /// The message in its present format, with the layers that the options include, without a plan.
 NetParameter layers_of(const NetParameter& net, NetOptions options);
-/// Whether the include or exclude rules of the layer hold for the options.
-bool in_state(const LayerParameter& layer, const NetOptions& options);
 /// freeze.cpp: sets Plan::frozen, and lets frozen layers use stored statistics. Error if
 /// NetOptions::freeze names no layer.
 void freeze_layers(Plan& plan, NetParameter& net);

@@ -9,6 +9,7 @@
 #include "model/blob_message.hpp"
 #include "model/origin.hpp"
 #include "model/snapshot_file.hpp"
+#include "model/state_rules.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"

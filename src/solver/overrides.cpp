@@ -6,6 +6,7 @@
 #include "core/published_types.hpp"
 #include "crema/error.hpp"
 #include "model/set_value.hpp"
+#include "model/state_rules.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 
@@ -107,7 +108,10 @@ std::vector<std::string> Overrides::apply(SolverParameter& solver, SourceMap& so
   return lines;
 }
 
-std::vector<std::string> Overrides::apply(NetParameter& net, bool trains) {
+std::vector<std::string> Overrides::apply(NetParameter& net, SourceMap& source,
+                                          NetOptions options) {
+  const bool trains = options.phase == Phase::train;
+  merge_state(net, options);
   std::vector<std::string> lines;
   for (One& one : all_) {
     if (one.of == Of::solver || one.of == (trains ? Of::test_net : Of::train_net)) continue;
@@ -118,10 +122,13 @@ std::vector<std::string> Overrides::apply(NetParameter& net, bool trains) {
     const std::string name = layer_in(one.path, net);
     const std::string rest = name.empty() ? "" : one.path.substr(name.size() + 1);
     std::vector<std::string> before;
-    for (LayerParameter& layer : *net.mutable_layer()) {
+    for (int i = 0; i < net.layer_size(); ++i) {
+      LayerParameter& layer = *net.mutable_layer(i);
       if (!layer.name().empty()) one.known.push_back(layer.name());
-      if (name.empty() || layer.name() != name) continue;
+      if (name.empty() || layer.name() != name || !in_state(layer, options)) continue;
       before.push_back(in_text(one.text, [&] { return set_in_layer(layer, rest, one.value); }));
+      const std::string place = text("layer[", i, "]");
+      source.set_elsewhere(place, text(source.position(place).str(), ", setting ", one.text));
     }
     const std::string field = first_step(one.path);
     if (before.empty() && net.GetDescriptor()->FindFieldByName(field) != nullptr) {
@@ -143,6 +150,15 @@ void Overrides::check_found() const {
     if (is_layer)
       throw Error("setting '", one.text, "' names no field of the layer; write it as ",
                   one.text.substr(0, one.text.find('=')), ".FIELD=VALUE");
+    for (const std::string& layer : one.known) {
+      if (one.path.starts_with(layer + "."))
+        throw Error("setting '", one.text, "' has no effect: the rules of layer '", layer,
+                    "' leave it out of ",
+                    one.of == Of::nets        ? "all nets of the solver"
+                    : one.of == Of::train_net ? "the training net"
+                                              : "the test nets",
+                    "; remove the setting, or name another net (net., train_net., test_net.)");
+    }
     std::string near = did_you_mean(name, one.known);
     if (near.empty()) near = did_you_mean(first_step(one.path), one.known);
     throw Error("setting '", one.text, "': the net has no layer '", first_step(one.path), "'",

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "crema/net.hpp"
 #include "model/source_map.hpp"
 
 namespace crema {
@@ -22,9 +23,10 @@ class Overrides {
   /// Sets the solver's own fields. Errors of these then name the text in place of a line of the
   /// file. Returns lines for the log, such as "base_lr=0.01 in place of 0.1".
   std::vector<std::string> apply(SolverParameter& solver, SourceMap& source) const;
-  /// Sets the fields of a net, before its layers are filtered, and remembers which layers it has.
-  /// Returns lines likewise.
-  std::vector<std::string> apply(NetParameter& net, bool trains);
+  /// Sets the fields of a net in layers that the rules put into a net of these options, before the
+  /// other ones are left out. Errors of such a layer then name the text behind its place in the
+  /// file. Returns lines likewise.
+  std::vector<std::string> apply(NetParameter& net, SourceMap& source, NetOptions options);
   /// Error for one whose layer none of these nets has.
   void check_found() const;
 

@@ -45,8 +45,7 @@ std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver,
 }
 
 /// Sets the fields of the net that the caller gave. Returns lines for the log.
-std::vector<std::string> change_net(NetSource& net, bool trains, const SourceMap& solver,
-                                    Overrides& overrides) {
+std::vector<std::string> change_net(NetSource& net, const SourceMap& solver, Overrides& overrides) {
   auto changed = std::make_shared<NetParameter>();
   if (net.inlined) {
     *changed = *net.inlined;
@@ -56,7 +55,7 @@ std::vector<std::string> change_net(NetSource& net, bool trains, const SourceMap
   }
   std::vector<std::string> lines;
   try {
-    lines = overrides.apply(*changed, trains);
+    lines = overrides.apply(*changed, net.source, net.options);
   } catch (Error& error) {
     error.at({net.source.file(), 0, 0});
     throw;
@@ -189,9 +188,9 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
                          const SolverOptions& options, Overrides& overrides) {
   SolverNets nets = resolve_nets(param, options, source);
   if (overrides.change_nets()) {
-    std::vector<std::string> lines = change_net(nets.train, true, source, overrides);
+    std::vector<std::string> lines = change_net(nets.train, source, overrides);
     for (NetSource& test : nets.tests) {
-      for (std::string& line : change_net(test, false, source, overrides)) {
+      for (std::string& line : change_net(test, source, overrides)) {
         if (std::ranges::count(lines, line) == 0) lines.push_back(std::move(line));
       }
     }

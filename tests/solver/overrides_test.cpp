@@ -68,6 +68,10 @@ TEST(SetValue, SaysWhatIsWrong) {
 
 class OverridesTest : public test::SnapshotRun {
  protected:
+  static std::vector<std::string> apply(Overrides& overrides, NetParameter& net, Phase phase) {
+    SourceMap unknown;
+    return overrides.apply(net, unknown, {.phase = phase});
+  }
   static NetParameter net() {
     NetParameter net;
     parse_text_proto(R"(
@@ -86,12 +90,12 @@ TEST_F(OverridesTest, FindLayersByNameAndFieldsInTheirSettings) {
                        "net.data.scale=0.5", "net.loss.ignore_label=3", "net.force_backward=true",
                        "net.a.b.convolution_param.pad=1", "train_net.loss.loss_weight=2"});
   NetParameter train = net(), test = net();
-  const std::vector<std::string> lines = overrides.apply(train, true);
-  EXPECT_EQ(lines[0], "net.data.batch_size=32 in place of 64 and 100");
-  overrides.apply(test, false);
+  EXPECT_EQ(apply(overrides, train, Phase::train)[0], "net.data.batch_size=32 in place of 64");
+  EXPECT_EQ(apply(overrides, test, Phase::test)[0], "net.data.batch_size=32 in place of 100");
   EXPECT_NO_THROW(overrides.check_found());
   EXPECT_EQ(train.layer(0).data_param().batch_size(), 32U);
-  EXPECT_EQ(train.layer(1).data_param().batch_size(), 32U);
+  EXPECT_EQ(train.layer(1).data_param().batch_size(), 100U) << "not of this net";
+  EXPECT_EQ(test.layer(1).data_param().batch_size(), 32U);
   EXPECT_EQ(train.layer(0).transform_param().scale(), 0.5F) << "not the old field of data_param";
   EXPECT_EQ(train.layer(2).convolution_param().num_output(), 6U);
   EXPECT_EQ(train.layer(2).convolution_param().pad(0), 1U);
@@ -105,9 +109,34 @@ TEST_F(OverridesTest, FindLayersByNameAndFieldsInTheirSettings) {
 TEST_F(OverridesTest, ALayerThatNoNetHasIsAnError) {
   Overrides overrides({"net.dta.batch_size=32"});
   NetParameter train = net();
-  overrides.apply(train, true);
+  apply(overrides, train, Phase::train);
   expect_error([&] { overrides.check_found(); },
                {"setting 'net.dta.batch_size=32'", "no layer 'dta'", "did you mean 'data'"});
+}
+
+TEST_F(OverridesTest, ALayerThatItsRulesLeaveOutIsAnError) {
+  Overrides overrides({"train_net.top.num_output=32"});
+  NetParameter train = net();
+  parse_text_proto("name: 'top' type: 'InnerProduct' include { phase: TEST }", "layer",
+                   *train.add_layer());
+  apply(overrides, train, Phase::train);
+  expect_error([&] { overrides.check_found(); },
+               {"setting 'train_net.top.num_output=32'", "layer 'top'", "the training net"});
+}
+
+TEST_F(OverridesTest, ErrorsOfTheLayerNameTheSetting) {
+  const std::string file = folder_.write("net.prototxt", R"(
+layer { name: "data" type: "DummyData" top: "x" dummy_data_param { shape { dim: 2 dim: 3 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 4 } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "y" top: "l" })");
+  SolverParameter solver = solver_param("max_iter: 7");
+  solver.clear_net_param();
+  solver.set_net(file);
+  Context context;
+  SolverOptions options;
+  options.set = {"net.ip.num_output=0"};
+  expect_error([&] { Solver(solver, context, options); },
+               {"net.prototxt:3:1, setting net.ip.num_output=0: ", "layer 'ip'"});
 }
 
 TEST_F(OverridesTest, ASolverTakesThemAndSavesThem) {
