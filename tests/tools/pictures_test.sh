@@ -123,7 +123,7 @@ for page in root.glob("models/**/README.md"):
 loader = importlib.machinery.SourceFileLoader("model_pictures", str(root / "scripts/model_pictures"))
 script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
 loader.exec_module(script)
-assert shown == set(script.PICTURES), f"{shown} have pictures, scripts/model_pictures makes those of {set(script.PICTURES)}"
+assert shown and shown <= set(script.PICTURES), f"scripts/model_pictures makes none for {shown - set(script.PICTURES)}"
 assert script.curves_of("""
 I20261127 02:36:02.551081 7 terminal.cpp:56] Iteration 0, Testing net (#0)
 I20261127 02:36:02.551082 7 terminal.cpp:56]     Test net output #0: accuracy = 0.1
