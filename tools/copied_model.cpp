@@ -238,7 +238,7 @@ std::string text_of_copy(const std::string& text, const std::filesystem::path& f
   if (kind == ".md") return Page(moved).fitting(text);
   if (kind == ".cpp" || kind == ".hpp" || kind == ".proto")
     return with_fitting_comments(text, "//", moved);
-  if (kind == ".png") return text;
+  if (kind == ".png" || kind == ".svg") return text;
   return with_fitting_comments(text, "#", moved);
 }
 

@@ -162,7 +162,8 @@ const fs::path& folder_of(const Models& models, const std::string& name) {
 /// What a model is made of; results of training lie beside it. Without the recipe, which is for
 /// scripts/reproduce and the data of the repository.
 bool is_part_of_model(const fs::path& file) {
-  for (const char* extension : {".prototxt", ".md", ".png", ".cpp", ".hpp", ".proto", ".py"}) {
+  for (const char* extension :
+       {".prototxt", ".md", ".png", ".svg", ".cpp", ".hpp", ".proto", ".py"}) {
     if (file.extension() == extension) return true;
   }
   return file.filename() == "CMakeLists.txt";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/bench --svg makes the picture that ships from the rows of models/benchmarks.md, and scripts/terminal_picture draws what
-# a terminal shows at the end.
+# a terminal shows at the end. The pictures on pages of models are whole and small.
 #   pictures_test.sh SOURCE_DIR SHARED_DIR
 set -euo pipefail
 source_dir=$1
@@ -84,3 +84,55 @@ grep -q '<tspan class="bold c1">red</tspan> plain     x</text>' c.svg || fail "$
 ! "$picture" d.svg 'echo broken; exit 3' 2>said || fail "draws a command that fails"
 [[ -s said && ! -e d.svg ]] || fail "a picture of a command that fails"
 grep -q 'exit status 3 of: echo broken' said || fail "$(<said)"
+
+# The pictures of the pages of models are there, whole and small, and a page says what makes its picture.
+python3 - "$source_dir" <<'PYTHON'
+import importlib.machinery
+import importlib.util
+import pathlib
+import re
+import struct
+import sys
+import xml.dom.minidom
+import zlib
+
+root = pathlib.Path(sys.argv[1])
+shown = set()
+for page in root.glob("models/**/README.md"):
+    text = page.read_text(encoding="utf-8")
+    for words, name in re.findall(r"!\[(.*?)\]\((.*?)\)", text):
+        picture = page.parent / name
+        assert words and picture.is_file(), f"{page}: ![{words}]({name})"
+        data = picture.read_bytes()
+        assert len(data) <= 40 * 1024, f"{picture} has {len(data)} bytes"
+        if picture.suffix == ".svg":
+            xml.dom.minidom.parseString(data)
+        else:
+            whole = data.startswith(b"\x89PNG\r\n\x1a\n") and data.endswith(b"\0\0\0\0IEND\xaeB`\x82")
+            assert whole, f"{picture} is no whole PNG"
+            at, pixels = 8, b""
+            while at < len(data):
+                length, kind = struct.unpack(">I4s", data[at:at + 8])
+                body, (crc,) = data[at + 8:at + 8 + length], struct.unpack(">I", data[at + 8 + length:at + 12 + length])
+                assert zlib.crc32(kind + body) == crc, f"{picture}: {kind} is damaged"
+                pixels += body if kind == b"IDAT" else b""
+                at += 12 + length
+            assert zlib.decompress(pixels), f"{picture} is empty"
+        assert f"`scripts/model_pictures {page.parent.name}`" in text, f"{page} does not say what makes {name}"
+        shown.add(page.parent.name)
+
+loader = importlib.machinery.SourceFileLoader("model_pictures", str(root / "scripts/model_pictures"))
+script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+loader.exec_module(script)
+assert shown and shown <= set(script.PICTURES), f"scripts/model_pictures makes none for {shown - set(script.PICTURES)}"
+assert script.curves_of("""
+I20261127 02:36:02.551081 7 terminal.cpp:56] Iteration 0, Testing net (#0)
+I20261127 02:36:02.551082 7 terminal.cpp:56]     Test net output #0: accuracy = 0.1
+I20261127 02:36:02.551083 7 terminal.cpp:56]     Test net output #1: loss = 2.3 (* 1 = 2.3 loss)
+I20261127 02:36:02.551084 7 terminal.cpp:56] Iteration 0, loss = 2.25
+I20261127 02:36:02.551085 7 terminal.cpp:56]     Train net output #0: loss = 2.25 (* 1 = 2.25 loss)
+I20261127 02:36:02.551093 7 terminal.cpp:56] Iteration 0, lr = 0.001
+I20261127 02:36:03.946074 7 terminal.cpp:56] Iteration 100 (71.72 iter/s, 1.39s/100 iters), loss = 1.5e-1
+I20261127 02:36:03.946174 7 terminal.cpp:56] Iteration 100, lr = 0.0001
+""") == ([(0, 2.25), (100, 0.15)], [(0, 2.3)], [(0, 0.1)])
+PYTHON
