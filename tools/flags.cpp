@@ -189,7 +189,10 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   options.tune = FLAGS_tune;
   options.tuning_file = tuning_file();
   options.seed = seed_flag().value_or(options.seed);
-  options.logger = [](Severity severity, const std::string& message) { say(severity, message); };
+  // The library does not say where in it a message was written.
+  options.logger = [](Severity severity, const std::string& message) {
+    say(severity, message, {"libcrema", 0});
+  };
   if (!FLAGS_gpu.empty()) {
     options.device = {DeviceType::cuda, device_to_use()};
   } else if (solver_wants_gpu) {

@@ -1,9 +1,12 @@
 #include "tools/run_start.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <vector>
+#include <utility>
 
 #include "core/data_source.hpp"
 #include "core/utf8.hpp"
@@ -21,16 +24,27 @@ namespace crema::tools {
 namespace fs = std::filesystem;
 namespace {
 
-bool takes_snapshots(const SolverParameter& param) {
-  return param.snapshot() > 0 || (param.max_iter() > 0 && param.snapshot_after_train()) ||
-         !param.snapshot_best().empty();
-}
-
 bool is_one_of(const std::string& file, const std::vector<std::string>& files) {
   return std::ranges::any_of(files, [&](const std::string& one) {
     std::error_code unknown;
     return fs::equivalent(file, one, unknown);
   });
+}
+
+/// Whether the file of snapshots says how far its run is: a state, the best or the last. Weights of
+/// an iteration do not.
+bool tells_of_run(const std::string& file, const std::string& prefix) {
+  const size_t begin = fs::path(prefix).filename().string().size();
+  const std::string rest = fs::path(file).filename().string().substr(begin);
+  return !rest.starts_with("_iter_") || rest.find(".solverstate") != std::string::npos;
+}
+
+/// "0.333", "12.5", "21,333".
+std::string epochs_text(double epochs) {
+  if (epochs >= 999.5) return grouped(std::llround(epochs));
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", epochs);
+  return text;
 }
 
 /// "10 classes: a, b, c, ..." of the names, as many as a line has room for.
@@ -76,11 +90,10 @@ void say_records(Solver& solver, const SolverParameter& param) {
     std::string said =
         text(grouped(source->records()), " records, ", grouped(batch), " in an iteration");
     if (source->takes_each_once()) {
-      char epochs[32];
-      std::snprintf(
-          epochs, sizeof epochs, "%.3g",
-          static_cast<double>(batch) * param.max_iter() / static_cast<double>(source->records()));
-      said += text(": ", grouped(param.max_iter()), " iterations are ", epochs, " epochs");
+      const double epochs =
+          static_cast<double>(batch) * param.max_iter() / static_cast<double>(source->records());
+      said +=
+          text(": ", grouped(param.max_iter()), " iterations are ", epochs_text(epochs), " epochs");
     }
     say(said);
   }
@@ -88,42 +101,73 @@ void say_records(Solver& solver, const SolverParameter& param) {
     const DataSource* source = counted_source(*solver.test_nets()[n]);
     if (source == nullptr) continue;
     const int64_t taken = source->records_per_batch() * param.test_iter(static_cast<int>(n));
-    say(text("a test", n > 0 ? text(" of net #", n) : "", " takes ", grouped(taken), " of ",
-             grouped(source->records()), " records"));
+    const std::string all = grouped(source->records());
+    say(text("a test", n > 0 ? text(" of net #", n) : "", " takes ", grouped(taken),
+             taken <= source->records() ? text(" of ", all, " records")
+                                        : text(" records, more than the ", all, " that it has")));
   }
 }
 
 }  // namespace
 
-void check_other_runs(const SolverParameter& param, const SourceMap& source,
-                      const std::string& state) {
-  if (!takes_snapshots(param)) return;
+void OtherRun::look_for(const SolverParameter& param, const SourceMap& source,
+                        const std::string& state, bool at_signals) {
+  const bool takes = takes_snapshots(param), replaces = FLAGS_overwrite || called_as_caffe();
+  if (!takes && !at_signals) return;
   const std::string prefix = snapshot_prefix(param, source.file());
   const std::vector<std::string> files = files_of_snapshots(prefix);
   if (files.empty() || (!state.empty() && is_one_of(state, files))) return;
-  const std::string are = text("this run would write over ",
-                               files.size() == 1 ? text("'", files[0], "'")
-                                                 : text("the ", files.size(), " files '", prefix,
-                                                        "_*' such as '", files[0], "'"),
-                               " of another run");
-  if (FLAGS_overwrite || called_as_caffe()) return say(Severity::warning, are);
-  const bool has_states = std::ranges::any_of(files, [](const std::string& file) {
-    return file.find(".solverstate") != std::string::npos;
-  });
-  throw Error(are, "; ", has_states ? "--resume continues that run, " : "",
-              "--overwrite replaces its files, --set snapshot_prefix=", free_prefix(prefix),
-              " keeps both");
+  const bool one = files.size() == 1;
+  const std::string are = one ? text("'", files[0], "' is of another run")
+                              : text("the ", files.size(), " files '", prefix, "_*' such as '",
+                                     files[0], "' are of another run");
+  if (FLAGS_overwrite) {
+    for (const std::string& file : files) {
+      struct stat is {};
+      if (tells_of_run(file, prefix) && ::lstat(file.c_str(), &is) == 0)
+        replaced_.push_back({file, is.st_ino});
+    }
+  }
+  if (replaces && takes)
+    say(Severity::warning, text(are, ", and this one writes over ", one ? "it" : "them",
+                                " or takes a place beside ", one ? "it" : "them"));
+  if (replaces) return;
+  const std::string ways = text(
+      Solver::has_snapshot(param, source) ? "--resume continues that run, " : "",
+      "--overwrite replaces its files, --set snapshot_prefix=", free_prefix(prefix), " keeps both");
+  if (takes)
+    throw Error(are, ", and this one would write over ", one ? "it" : "them",
+                " or take a place beside ", one ? "it" : "them", "; ", ways);
+  refused_ = are;
+  say(Severity::warning, text(are, ", so that signals take no snapshot; ", ways));
 }
 
-void remove_other_states(const SolverParameter& param, const SourceMap& source) {
-  if (!FLAGS_overwrite || !takes_snapshots(param)) return;
-  for (const std::string& file : files_of_snapshots(snapshot_prefix(param, source.file()))) {
-    std::error_code failed;
-    if (file.find(".solverstate") != std::string::npos) fs::remove(file, failed);
-    if (failed)
-      throw Error("--overwrite: cannot remove '", file, "': ", failed.message(),
-                  "; remove it, or set another snapshot_prefix");
-  }
+SolverAction OtherRun::allowed(SolverAction asked) const {
+  if (asked != SolverAction::snapshot || refused_.empty()) return asked;
+  say(Severity::warning, text("no snapshot at this signal: ", refused_));
+  return SolverAction::none;
+}
+
+void OtherRun::replace_with(Solver& solver) {
+  if (replaced_.empty()) return;
+  solver.on_snapshot = [files = std::exchange(replaced_, {}),
+                        then = solver.on_snapshot](const std::string& state) mutable {
+    for (const File& file : std::exchange(files, {})) remove(file, state);
+    if (then) then(state);
+  };
+}
+
+void OtherRun::remove(const File& file, const std::string& state) {
+  struct stat is {};
+  if (::lstat(file.path.c_str(), &is) != 0 || is.st_ino != file.number) return;
+  // A link of this name stays where the state was written behind it.
+  if (fs::path(file.path).lexically_normal() == fs::path(state).lexically_normal()) return;
+  std::error_code failed;
+  fs::remove(file.path, failed);
+  if (failed)
+    say(Severity::warning,
+        text("--overwrite: cannot remove '", file.path, "' of the other run: ", failed.message(),
+             "; remove it, before --resume takes it for this run's"));
 }
 
 void say_what_trains(Solver& solver, const SolverParameter& param) {

@@ -5,9 +5,9 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;  // the first SIGINT or SIGTERM
 volatile std::sig_atomic_t hung_up = 0;
-volatile std::sig_atomic_t was_hung_up = 0;  // and take() asked for a stop
 volatile std::sig_atomic_t interrupt_stops = 0;
 volatile std::sig_atomic_t pipe_closed = 0;
+bool was_hung_up = false;  // and take() asked for a stop; no handler sets it
 
 void on_interrupt(int signal) {
   if (interrupted && interrupt_stops) {
@@ -51,7 +51,7 @@ SignalActions::SignalActions(const std::string& sigint_effect, const std::string
       sighup_(effect("sighup_effect", sighup_effect)) {
   interrupted = 0;
   hung_up = 0;
-  was_hung_up = 0;
+  was_hung_up = false;
   interrupt_stops = sigint_ == SolverAction::stop;
   pipe_closed = 0;
   for (size_t i = 0; i < before_.size(); ++i) {
@@ -76,7 +76,7 @@ SolverAction SignalActions::take() const {
   const bool interrupt = interrupted, hangup = hung_up;
   if (interrupt && sigint_ != SolverAction::stop) interrupted = 0;
   if (hangup) hung_up = 0;
-  if (hangup && sighup_ == SolverAction::stop) was_hung_up = 1;
+  if (hangup && sighup_ == SolverAction::stop) was_hung_up = true;
   if (pipe_closed) return SolverAction::stop;  // nobody reads what the run says any more
   const SolverAction first = interrupt ? sigint_ : SolverAction::none;
   const SolverAction second = hangup ? sighup_ : SolverAction::none;

@@ -19,6 +19,8 @@ namespace {
 struct Screen {
   std::mutex mutex;
   bool plain = false;
+  bool shows_all = false;  // of the log: --alsologtostderr and the threshold, as they were given
+  int least_shown = google::GLOG_ERROR;
   const ProgressLine* line = nullptr;  // the one that is drawn at present
   std::string text;                    // of it
 };
@@ -47,41 +49,22 @@ class Above {
   const Screen& screen_;
 };
 
-void log(Severity severity, const std::string& message) {
-  switch (severity) {
-    case Severity::debug:
-      VLOG(1) << message;
-      break;
-    case Severity::info:
-      LOG(INFO) << message;
-      break;
-    case Severity::warning:
-      LOG(WARNING) << message;
-      break;
-    case Severity::error:
-      LOG(ERROR) << message;
-      break;
-  }
+google::LogSeverity level_of(Severity severity) {
+  return severity <= Severity::info      ? google::GLOG_INFO
+         : severity == Severity::warning ? google::GLOG_WARNING
+                                         : google::GLOG_ERROR;
 }
 
-/// The files of the log get the message, and stderr does not. Under the mutex.
-void log_to_files(Severity severity, const std::string& message) {
-  const bool also = FLAGS_alsologtostderr;
-  const auto threshold = FLAGS_stderrthreshold;
-  FLAGS_alsologtostderr = false;
-  FLAGS_stderrthreshold = google::GLOG_FATAL;
-  log(severity, message);
-  FLAGS_alsologtostderr = also;
-  FLAGS_stderrthreshold = threshold;
+void log(Severity severity, const std::string& message, Place place) {
+  if (severity == Severity::debug && !VLOG_IS_ON(1)) return;
+  google::LogMessage(place.file, place.line, level_of(severity)).stream() << message;
 }
 
-/// As the log of that level would be shown.
-bool is_shown(Severity severity) {
-  if (severity == Severity::debug) return false;  // a matter of the log
-  const int level = severity == Severity::info      ? google::GLOG_INFO
-                    : severity == Severity::warning ? google::GLOG_WARNING
-                                                    : google::GLOG_ERROR;
-  return level >= FLAGS_minloglevel && (FLAGS_alsologtostderr || level >= FLAGS_stderrthreshold);
+/// As the log of that level would be shown, where lines are plain.
+bool is_shown(const Screen& screen, Severity severity) {
+  if (severity == Severity::debug && !VLOG_IS_ON(1)) return false;
+  const int level = level_of(severity);
+  return level >= FLAGS_minloglevel && (screen.shows_all || level >= screen.least_shown);
 }
 
 }  // namespace
@@ -95,46 +78,46 @@ size_t terminal_columns() {
   return std::max<size_t>(size.ws_col, kLeast);
 }
 
-void use_plain_lines() { screen().plain = on_terminal() && !FLAGS_logtostderr; }
+void use_plain_lines() {
+  Screen& on = screen();
+  on.plain = on_terminal() && !FLAGS_logtostderr;
+  if (!on.plain) return;
+  on.shows_all = FLAGS_alsologtostderr;
+  on.least_shown = FLAGS_stderrthreshold;
+  // Once: glog reads these in all threads.
+  FLAGS_alsologtostderr = false;
+  FLAGS_stderrthreshold = google::GLOG_FATAL;
+}
 
 bool shows_plain_lines() { return screen().plain; }
 
-void say(Severity severity, const std::string& message) {
+void say(Severity severity, const std::string& message, Place place) {
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
   const Above above(on);
-  if (!on.plain || severity == Severity::debug) {
-    log(severity, message);
-    return;
-  }
-  if (is_shown(severity)) {
+  if (on.plain && is_shown(on, severity)) {
     const char* before = severity == Severity::warning ? "warning: "
                          : severity == Severity::error ? "error: "
                                                        : "";
     std::fprintf(stderr, "%s%s\n", before, printable_message(message).c_str());
   }
-  log_to_files(severity, message);
+  log(severity, message, place);
 }
 
-void say(const std::string& message) { say(Severity::info, message); }
+void say(const std::string& message, Place place) { say(Severity::info, message, place); }
 
 void show(const std::string& line) {
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
-  if (!on.plain || !is_shown(Severity::info)) return;
+  if (!on.plain || !is_shown(on, Severity::info)) return;
   const Above above(on);
   std::fprintf(stderr, "%s\n", printable(line).c_str());
 }
 
-void log_aside(const std::string& line) {
+void log_aside(const std::string& line, Place place) {
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
-  if (on.plain) {
-    log_to_files(Severity::info, line);
-  } else {
-    const Above above(on);
-    log(Severity::info, line);
-  }
+  log(Severity::info, line, place);
 }
 
 bool ProgressLine::due(bool last) const {
@@ -142,14 +125,14 @@ bool ProgressLine::due(bool last) const {
 }
 
 void ProgressLine::draw(const std::vector<std::string>& fields) {
-  const size_t columns = terminal_columns() - 1;
+  constexpr size_t kLastAndEcho = 3;
+  const size_t columns = terminal_columns() - kLastAndEcho;
   if (columns != columns_) shown_ = fields.size();
   columns_ = columns;
   shown_ = std::min(shown_, fitting_fields(fields, columns));
   std::string line;
   for (size_t i = 0; i < shown_; ++i) line += (i == 0 ? "" : "  ") + printable(fields[i]);
-  // One field alone may be too long.
-  while (columns_of(line) > columns) line.pop_back();
+  line = cut_to(line, columns);  // one field alone may be too long
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());

@@ -16,20 +16,33 @@ bool on_terminal();
 size_t terminal_columns();
 
 /// From now on messages are plain lines on a terminal: without the time, the thread and the place
-/// in the source that the log has. Not with --logtostderr, which asks for the log itself.
+/// in the source that the log has. Not with --logtostderr, which asks for the log itself. To be
+/// called before other threads write to the log: from then on, what is not said by the functions
+/// below is in the files of the log alone.
 void use_plain_lines();
 bool shows_plain_lines();
 
+/// Where in the source a line of the log was written.
+struct Place {
+  const char* file;
+  int line;
+  /// As a default argument: where the function is called.
+  static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 /// A message for the user: a plain line where use_plain_lines() holds, and in the log.
-void say(Severity severity, const std::string& message);
-void say(const std::string& message);
+void say(Severity severity, const std::string& message, Place place = Place::here());
+void say(const std::string& message, Place place = Place::here());
 /// A line on the terminal alone, where use_plain_lines() holds.
 void show(const std::string& line);
 /// A line of the log that the terminal does not show.
-void log_aside(const std::string& line);
+void log_aside(const std::string& line, Place place = Place::here());
 
-/// A line of fields on the terminal that redraws itself. It never fills the last column, so that no
-/// terminal begins another line. What say() and show() print goes above it.
+/// A line of fields on the terminal that redraws itself. It leaves room for ^C, which terminals
+/// show where it ends, and never fills the last column, so that no terminal begins another line.
+/// What say() and show() print goes above it.
 class ProgressLine {
  public:
   ProgressLine() = default;

@@ -15,9 +15,12 @@ std::string human_bytes(double bytes);
 /// Bytes of a text such as "2GB", "1.5 GiB", "500mb" or "2000000", rounded down; none if it is no
 /// size. kB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 std::optional<size_t> parse_bytes(std::string_view text);
-/// Columns that the text takes on a terminal, a character each: bytes that go on with a character
-/// of UTF-8 take none.
+/// Columns that the text takes on a terminal: two for a wide character, as those of East Asia and
+/// emoji, none for a mark on the character before it, and one for each other character and for a
+/// byte that is no UTF-8.
 size_t columns_of(std::string_view text);
+/// The text without the characters at its end that `columns` have no room for.
+std::string cut_to(std::string_view text, size_t columns);
 /// "1h02m", "3m20s", "12s".
 std::string human_seconds(double seconds);
 /// "431,080".
@@ -27,5 +30,7 @@ std::string human_value(double value);
 /// How many of the fields, from the left, fit into `columns` with two blanks between them; at least
 /// one.
 size_t fitting_fields(const std::vector<std::string>& fields, size_t columns);
+/// Those fields, and "..." behind them where others are left out.
+std::vector<std::string> with_sign_of_more(std::vector<std::string> fields, size_t columns);
 
 }  // namespace crema::tools

@@ -9,6 +9,7 @@
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "solver/idle_settings.hpp"
 #include "solver/overrides.hpp"
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
@@ -69,6 +70,16 @@ void continue_run(Solver& solver, const SolverParameter& param) {
   }
 }
 
+/// The solver, whose nets this makes.
+Solver make_solver(const SolverParameter& param, const SourceMap& source, Context& context,
+                   const SolverOptions& options) {
+  try {
+    return {param, source, context, options};
+  } catch (const NoLossError& error) {
+    throw Error(error.what(), "; --allow_no_loss trains it all the same");
+  }
+}
+
 /// The last line: where the best weights are.
 void say_best(const Solver& solver) {
   const auto best = solver.best();
@@ -111,8 +122,11 @@ int train(const std::vector<std::string>& arguments) {
   Context context(context_options(wants_gpu, param.device_id()));
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
   const bool is_continued = continues(param, source);
+  OtherRun other;
   // --resume goes on with the snapshots that have the prefix.
-  if (!is_continued || !FLAGS_resume) check_other_runs(param, source, FLAGS_snapshot);
+  if (!is_continued || !FLAGS_resume)
+    other.look_for(param, source, FLAGS_snapshot,
+                   FLAGS_sigint_effect == "snapshot" || FLAGS_sighup_effect == "snapshot");
   if (is_continued) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;
   if (!options.freeze.empty() && !is_continued && FLAGS_weights.empty() &&
@@ -121,7 +135,7 @@ int train(const std::vector<std::string>& arguments) {
         "--freeze without --weights: the frozen layers keep the values of their fillers");
   }
   log_planning("nets");
-  Solver solver(given, source, context, options);
+  Solver solver = make_solver(given, source, context, options);
   warn_of_inputs(solver.net());
   for (size_t n = 0; n < solver.test_nets().size(); ++n)
     warn_of_repeats(*solver.test_nets()[n], param.test_iter(static_cast<int>(n)), "test_iter");
@@ -129,12 +143,9 @@ int train(const std::vector<std::string>& arguments) {
   const SignalActions signals(FLAGS_sigint_effect, FLAGS_sighup_effect);
 
   TrainProgress progress(solver, param);
-  solver.poll = [&] { return signals.take(); };
-  if (is_continued) {
-    continue_run(solver, param);
-  } else {
-    remove_other_states(param, source);
-  }
+  solver.poll = [&] { return other.allowed(signals.take()); };
+  other.replace_with(solver);
+  if (is_continued) continue_run(solver, param);
   say_what_trains(solver, param);
   bool finished = false;
   try {
@@ -174,7 +185,9 @@ extern const Command kTrain = {
     "tests.\n"
     "Snapshots name these values (crema inspect).\n"
     "\n"
-    "A run does not write over the snapshots of another one: it is an error without --overwrite.\n"
+    "A run does not write over the snapshots of another one: it is an error without --overwrite,\n"
+    "which removes the states of the other run, its best and its last once the run has a snapshot\n"
+    "of its own.\n"
     "\n"
     "SIGINT (Ctrl-C) and SIGTERM stop the run after a snapshot, where the solver takes any, and a\n"
     "second one ends it at once; SIGHUP takes a snapshot. --sigint_effect and --sighup_effect\n"

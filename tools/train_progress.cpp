@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdio>
 #include <utility>
-#include <vector>
 
 #include "core/utf8.hpp"
 #include "proto/solver.pb.h"
@@ -158,9 +157,10 @@ bool TrainProgress::watch(const TestReport& report) {
   }
   if (found == nullptr) return false;
   if (!watched_) {
-    watched_ = Watched{found->name, short_name(found->name, found->loss_weight),
-                       net,         less_is_better(found->name, found->loss_weight),
-                       0,           {}};
+    watched_ = Watched{.name = found->name,
+                       .label = printable(short_name(found->name, found->loss_weight)),
+                       .less_is_better = less_is_better(found->name, found->loss_weight),
+                       .best = {}};
   }
   watched_->last = found->value;
   if (!best_output_.empty()) {
@@ -183,15 +183,15 @@ void TrainProgress::show_test(const TestReport& report, bool is_best) {
   std::vector<std::string> fields = {text("test", net, " at ", report.iteration)};
   for (const auto& output : report.outputs) {
     const std::string index = output.index > 0 ? text("[", output.index, "]") : "";
-    fields.push_back(text(output.name, index, " ", human_value(output.value)));
-    if (is_best && watched_ && output.name == watched_->name && output.index == 0)
-      fields.back() += " (best)";
+    const bool is_watched = watched_ && output.name == watched_->name && output.index == 0;
+    std::string field = text(printable(output.name), index, " ", human_value(output.value));
+    if (is_best && is_watched) field += " (best)";
+    // A narrow terminal has room for the first ones.
+    fields.insert(is_watched ? fields.begin() + 1 : fields.end(), std::move(field));
   }
   if (shows_test_loss_) fields.push_back("all losses " + human_value(report.loss));
-  const size_t fitting = fitting_fields(fields, terminal_columns() - 2);
-  std::string line = fields[0];
-  for (size_t i = 1; i < fitting; ++i) line += "  " + fields[i];
-  show(line);
+  // As the line that redraws itself: no terminal begins another line.
+  show(joined(with_sign_of_more(std::move(fields), terminal_columns() - 1), "  "));
   for (const auto& one : report.classes)
     show(text("  class ", one.label, one.name.empty() ? "" : " (" + one.name + ")", ": ",
               human_value(one.average_precision)));

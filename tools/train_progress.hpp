@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "crema/solver.hpp"
 #include "tools/terminal.hpp"
@@ -27,7 +28,6 @@ class TrainProgress {
   /// An output of a test net that the line shows, with its best value so far.
   struct Watched {
     std::string name, label;
-    int net = 0;
     bool less_is_better = false;
     double last = 0;
     std::optional<double> best;

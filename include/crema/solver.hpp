@@ -158,7 +158,7 @@ class Solver {
     int net = 0;
     double value = 0;
     int iteration = 0;
-    std::string file;  // PREFIX_best.caffemodel, or ""
+    std::string file;  // PREFIX_best.caffemodel; where it failed, the snapshot's weights; or ""
   };
   /// None without snapshot_best, and before the first test.
   std::optional<Best> best() const;

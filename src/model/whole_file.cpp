@@ -92,7 +92,8 @@ bool remove_abandoned(const std::string& path) {
     return false;
   }
   const int descriptor = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0) return false;
+  // A link cannot be locked, and nothing is lost with it.
+  if (descriptor < 0) return errno == ELOOP && ::unlink(path.c_str()) == 0;
   const bool removed = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && ::unlink(path.c_str()) == 0;
   ::close(descriptor);
   return removed;

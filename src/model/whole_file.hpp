@@ -13,9 +13,9 @@ namespace crema {
 /// <path>.tmp.<host>.<process id>: the name of a file that this process has not finished.
 std::string unfinished_path(const std::string& path);
 
-/// Removes a file that a WholeFile was writing when its process was killed, on this machine.
-/// Leaves, and returns false for, every other file: one that is still written, one of another
-/// machine that shares the folder, one with another name.
+/// Removes a file that a WholeFile was writing when its process was killed, on this machine, or a
+/// link with such a name. Leaves, and returns false for, every other file: one that is still
+/// written, one of another machine that shares the folder, one with another name.
 bool remove_abandoned(const std::string& path);
 /// Removes those files that a WholeFile of `path` left: they lie beside the file that links lead
 /// to.

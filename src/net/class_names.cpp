@@ -56,8 +56,8 @@ void add_layers(const Net& training, Candidates& found) {
 }
 
 /// Of the data layers that the phase excludes: those of folders, and of databases that name their
-/// classes. The classes of a tar file cost a look at all of it:
-/// one alone is passed over where the weights name them.
+/// classes. The classes of a tar file cost a look at all of it: one alone is passed over where the
+/// weights name them.
 void add_excluded(const Plan& plan, Candidates& found) {
   NetOptions training = plan.options;
   training.phase = Phase::train;

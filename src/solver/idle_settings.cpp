@@ -34,7 +34,7 @@ void warn_if_idle(Net& net, bool needs_loss) {
     const char* const advice =
         "the training net has no loss, so training changes nothing; add a loss layer, or "
         "loss_weight to a layer";
-    if (needs_loss) throw Error(advice, "; --allow_no_loss runs it all the same");
+    if (needs_loss) throw NoLossError(advice);
     net.context().log(Severity::warning, advice);
   } else if (!has_learner) {
     net.context().log(Severity::warning,

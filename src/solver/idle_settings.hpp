@@ -13,7 +13,13 @@ class SolverParameter;  // proto/solver.proto
 /// Warns of settings for detectors where no test net is one.
 void warn_of_detection_settings(const SolverParameter& param,
                                 const std::vector<std::unique_ptr<Net>>& tests, Context& context);
-/// Warns of a net that no iteration changes. `needs_loss`: Error if it has no loss.
+/// The training net has no loss.
+class NoLossError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Warns of a net that no iteration changes. `needs_loss`: NoLossError if it has no loss.
 void warn_if_idle(Net& net, bool needs_loss);
 
 }  // namespace crema

@@ -20,6 +20,7 @@
 #include "model/whole_file.hpp"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
+#include "solver/snapshot_files.hpp"
 
 namespace crema {
 namespace fs = std::filesystem;
@@ -369,6 +370,11 @@ std::vector<std::string> weight_files(const SolverParameter& param) {
   return files;
 }
 
+bool takes_snapshots(const SolverParameter& param) {
+  return param.snapshot() > 0 || (param.max_iter() > 0 && param.snapshot_after_train()) ||
+         !param.snapshot_best().empty();
+}
+
 bool is_folder_of_model(const std::string& prefix) {
   const std::string folder = fs::path(prefix).parent_path().string();
   const std::string installed = find_model_file(folder);
@@ -438,10 +444,17 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
     const auto kept = static_cast<size_t>(param.snapshot_keep());
     count = std::min(count, kept + 1 + (best ? 1 : 0));
   }
-  if (unknown || bytes == 0 || space.available / bytes >= count) return "";
+  if (unknown || bytes == 0) return "";
+  size_t all = count * bytes;
+  if (best) {
+    // The best weights, and a snapshot that is written anew when its test was the best.
+    all += weights + bytes;
+    if (!takes_links(prefix)) all += bytes;  // of the last
+  }
+  if (space.available >= all) return "";
   return text("'", folder.string(), "' has ", megabytes(space.available), " free, and the run's ",
-              best ? "up to " : "", count, " snapshots take ", megabytes(count * bytes),
-              "; free space there, or keep fewer with snapshot_keep");
+              best ? "up to " : "", count, " snapshots", best ? " and the best weights" : "",
+              " take ", megabytes(all), "; free space there, or keep fewer with snapshot_keep");
 }
 
 }  // namespace crema

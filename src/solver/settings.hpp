@@ -48,6 +48,9 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
 /// folder gets the solver's name appended.
 std::string snapshot_prefix(const SolverParameter& param, const std::string& solver_file);
 
+/// Whether the settings ask for snapshots. A signal may ask for one all the same.
+bool takes_snapshots(const SolverParameter& param);
+
 /// The files of the solver's `weights`, each entry of which may name several, joined by commas.
 std::vector<std::string> weight_files(const SolverParameter& param);
 
@@ -61,7 +64,8 @@ void make_folder_of_model(const std::string& prefix);
 
 /// Error when no snapshot with files of these bytes could be written under the prefix: too large
 /// for the format, no such folder, no right to write, no space. `average`: of the weights. Returns
-/// a warning if there is no space for all that the settings keep, or "".
+/// a warning if there is no space for all that the settings keep, with PREFIX_best and with copies
+/// in the place of links, or "".
 std::string check_snapshot_place(const std::string& prefix, const SolverParameter& param,
                                  size_t weights, size_t state, size_t average);
 

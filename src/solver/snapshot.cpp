@@ -317,7 +317,7 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
   return path;
 }
 
-void write_best(const std::string& path, const TrainingState& run) {
+void write_present_weights(const std::string& path, const TrainingState& run) {
   NetParameter net;
   save_weights(run, false, net);
   SyncedFile(path, net).finish();
@@ -331,7 +331,9 @@ void remove_unfinished(const std::string& prefix) {
   std::error_code ignored;  // an unreadable folder, or another process removed the file first
   for (fs::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with(begin + "_best.caffemodel.")) remove_abandoned(entry->path().string());
+    for (const char* one : {"_best.caffemodel.", "_last.", "_last_ema."}) {
+      if (name.starts_with(begin + one)) remove_abandoned(entry->path().string());
+    }
     if (!name.starts_with(stem)) continue;
     const size_t ending = name.find_first_not_of("0123456789", stem.size());
     const std::string rest = ending == std::string::npos ? "" : name.substr(ending) + ".";

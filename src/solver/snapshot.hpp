@@ -79,7 +79,7 @@ size_t saved_bytes(const Net& net, bool with_diffs);
 std::string write_snapshot(const std::string& prefix, const TrainingState& run,
                            const SnapshotForm& form);
 /// Writes the weights that the net holds at present, the best so far, to the file at `path`.
-void write_best(const std::string& path, const TrainingState& run);
+void write_present_weights(const std::string& path, const TrainingState& run);
 
 /// The states with this prefix, of both formats, the newest (by iteration) first. Error if the
 /// folder cannot be read. `written_last`, if not null, gets the one that was written last.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/sync_folder.hpp"
 #include "crema/error.hpp"
 #include "model/whole_file.hpp"
 #include "solver/snapshot.hpp"
@@ -14,19 +15,21 @@ namespace {
 /// Makes `name` lead to `file`, which is in the same folder.
 void link_beside(const std::string& file, const std::string& name) {
   std::error_code failed, ignored;
-  // A link that is there leads elsewhere: it is replaced by renaming, never followed.
   const std::string beside = unfinished_path(name);
   fs::remove(beside, ignored);
   fs::create_symlink(fs::path(file).filename(), beside, failed);
-  if (failed) {
-    failed.clear();
-    fs::copy_file(file, beside, failed);
+  // A copy would be written to where a link of this name leads: into an older snapshot.
+  if (failed && !fs::is_symlink(name, ignored)) {
+    WholeFile copy(name);
+    copy.append_file(file);
+    copy.finish();
+    return;
   }
+  // A link that is there is replaced by renaming, never followed.
   if (!failed) fs::rename(beside, name, failed);
   if (!failed) return;
   fs::remove(beside, ignored);
-  throw Error("cannot make '", name, "' a link to '", file, "' or a copy: ", failed.message())
-      .about(name);
+  throw Error("cannot make '", name, "' a link to '", file, "': ", failed.message()).about(name);
 }
 
 /// Whether the rest of a name, behind the prefix, is that of a file of snapshots.
@@ -60,6 +63,16 @@ void link_last_snapshot(const std::string& prefix, int iteration, bool hdf5, boo
   if (average) endings.push_back("_ema.caffemodel");
   for (const char* ending : endings)
     link_beside(stem + ending + format, prefix + "_last" + ending + format);
+  sync_folder(fs::path(prefix).parent_path());
+}
+
+bool takes_links(const std::string& prefix) {
+  const std::string probe = unfinished_path(prefix + "_last.caffemodel");
+  std::error_code failed, ignored;
+  fs::remove(probe, ignored);
+  fs::create_symlink("nothing", probe, failed);
+  fs::remove(probe, ignored);
+  return !failed;
 }
 
 std::vector<std::string> files_of_snapshots(const std::string& prefix) {

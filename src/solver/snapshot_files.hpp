@@ -15,6 +15,9 @@ std::string best_file(const std::string& prefix, bool hdf5);
 /// that fails.
 void link_last_snapshot(const std::string& prefix, int iteration, bool hdf5, bool average);
 
+/// Whether the folder of the prefix can have such links.
+bool takes_links(const std::string& prefix);
+
 /// The files that a run with this prefix has written or would write: weights and states of any
 /// iteration, the best and the last. Sorted by name. None if the folder cannot be read.
 std::vector<std::string> files_of_snapshots(const std::string& prefix);

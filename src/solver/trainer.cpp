@@ -175,7 +175,7 @@ void Trainer::take_settings(const SolverParameter& param, const SourceMap& sourc
   solver_file_ = source.file();
   prefix_ = snapshot_prefix(param, solver_file_);
   keeper_ = std::make_unique<SnapshotKeeper>(param, prefix_);
-  if (takes_snapshots()) {
+  if (takes_snapshots(param)) {
     // That of an installed model is made when the nets are known to work.
     if (!is_folder_of_model(prefix_)) check_snapshot_place(prefix_, param, 0, 0, 0);
   }
@@ -241,7 +241,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
 
 void Trainer::prepare_snapshots() {
   keeper_->check(test_nets_);
-  if (!takes_snapshots()) return;
+  if (!takes_snapshots(*param_)) return;
   make_folder_of_model(prefix_);
   const std::string note = check_snapshot_place(
       prefix_, *param_, saved_bytes(*net_, param_->snapshot_diff()),
@@ -305,7 +305,7 @@ bool Trainer::step(int iterations) {
 bool Trainer::asked_to_stop() {
   const SolverAction action = hooks_.poll ? hooks_.poll() : SolverAction::none;
   const bool stop = action == SolverAction::stop;
-  if (action == SolverAction::snapshot || (stop && takes_snapshots())) snapshot_once(stop);
+  if (action == SolverAction::snapshot || (stop && takes_snapshots(*param_))) snapshot_once(stop);
   return stop;
 }
 

@@ -88,12 +88,11 @@ class Trainer {
   /// Writes the outputs, in the net's order, to the report.
   void report_outputs(const TestSums& sums, TestReport& report);
 
-  /// Whether the settings ask for snapshots.
-  bool takes_snapshots() const;
-  /// As snapshot(); `best`: the value by which it is the best so far.
-  std::string take_snapshot(std::optional<double> best);
-  /// Takes a snapshot unless this iteration has one. A failure is an Error if `needed`, else a
-  /// warning.
+  /// Writes the files of a snapshot, and returns the state's path. `best`: the value by which it is
+  /// the best so far.
+  std::string write_files(std::optional<double> best);
+  /// Takes a snapshot unless this iteration has one; with `best` that one is written anew, and says
+  /// so. A failure is an Error if `needed`, else a warning.
   void snapshot_once(bool needed, std::optional<double> best = {});
   TrainingState training_state();
   /// Goes on with the seed of a snapshot, unless another one was asked for.

@@ -16,24 +16,22 @@
 
 namespace crema {
 
-bool Trainer::takes_snapshots() const {
-  return param_->snapshot() > 0 || (param_->max_iter() > 0 && param_->snapshot_after_train()) ||
-         !param_->snapshot_best().empty();
-}
-
 void Trainer::snapshot_once(bool needed, std::optional<double> best) {
-  if (last_snapshot_ == iteration_) return;
+  const bool has_one = last_snapshot_ == iteration_;
+  if (has_one && !best) return;
   // A test of the same iteration meets the same full disk, which one warning is enough for.
   if (best && failed_snapshot_ == iteration_) return;
+  std::string path;
   try {
-    take_snapshot(best);
+    path = write_files(best);
   } catch (const Error& error) {
-    // After last_snapshot_ is set, the Error is one of on_snapshot.
-    if (needed || last_snapshot_ == iteration_) throw;
+    if (needed) throw;
     failed_snapshot_ = iteration_;
     context_.log(Severity::warning, text("the snapshot of iteration ", iteration_,
                                          " failed, training goes on: ", error.what()));
+    return;
   }
+  if (!has_one && hooks_.on_snapshot) hooks_.on_snapshot(path);
 }
 
 TrainingState Trainer::training_state() {
@@ -58,20 +56,24 @@ TrainingState Trainer::training_state() {
   return state;
 }
 
-std::string Trainer::snapshot() { return take_snapshot({}); }
+std::string Trainer::snapshot() {
+  std::string path = write_files({});
+  if (hooks_.on_snapshot) hooks_.on_snapshot(path);
+  return path;
+}
 
-std::string Trainer::take_snapshot(std::optional<double> best) {
+std::string Trainer::write_files(std::optional<double> best) {
   // In the middle of a test the net may hold the average.
   const WeightAverage::InNet weights(average_.get(), false);
   const SnapshotForm form{.hdf5 = param_->snapshot_format() == SolverParameter::HDF5,
                           .with_diffs = param_->snapshot_diff()};
   TrainingState state = training_state();
   state.best = best;
-  const std::string path = write_snapshot(prefix_, state, form);
+  std::string path = write_snapshot(prefix_, state, form);
   last_snapshot_ = iteration_;
-  keeper_->written(iteration_, best, context_);
+  // First, so that PREFIX_last never leads to what the keeper removes.
   if (!param_->snapshot_best().empty()) link_last();
-  if (hooks_.on_snapshot) hooks_.on_snapshot(path);
+  keeper_->written(iteration_, best, context_);
   return path;
 }
 
@@ -79,8 +81,10 @@ void Trainer::keep_best(const std::vector<TestReport>& reports) {
   for (const TestReport& report : reports) {
     const std::optional<double> value = keeper_->better(report);
     if (!value) continue;
+    // A snapshot of this iteration that was taken before the test does not know of it.
     snapshot_once(false, value);
     if (last_snapshot_ != iteration_) continue;
+    // The weights are there, even where the state could not be written anew.
     keeper_->written(iteration_, value, context_);
     write_best(*value);
     context_.log(Severity::info,
@@ -97,11 +101,12 @@ void Trainer::write_best(double value) {
   TrainingState state = training_state();
   state.best = value;
   try {
-    crema::write_best(path, state);
+    write_present_weights(path, state);
     keeper_->set_best_file(path);
   } catch (const Error& error) {
-    keeper_->set_best_file(snapshot_stem(prefix_, iteration_) + ".caffemodel" +
-                           (hdf5 ? ".h5" : ""));
+    const bool tests_average = average_ && param_->ema_test();
+    keeper_->set_best_file(text(snapshot_stem(prefix_, iteration_), tests_average ? "_ema" : "",
+                                ".caffemodel", hdf5 ? ".h5" : ""));
     context_.log(Severity::warning, text("the best weights have no file of their own, training "
                                          "goes on: ",
                                          error.what()));

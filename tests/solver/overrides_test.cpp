@@ -166,13 +166,16 @@ class FreezeTest : public test::SnapshotRun {
   SolverParameter deep() {
     SolverParameter param;
     parse_text_proto(
-        text("net_param { name: 'deep' layer { name: 'x' type: 'DummyData' top: 'x' top: 'label' "
-             "dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "
-             "'gaussian' } data_filler { value: 1 } } } ",
-             layer("a", "x"), layer("b", "a"), layer("c", "b"),
-             "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'loss' "
-             "} } base_lr: 0.1 lr_policy: 'fixed' max_iter: 3 snapshot_prefix: '",
-             folder_ / "s", "'"),
+        text(
+            "net_param { name: 'deep' layer { name: 'x' type: 'DummyData' top: 'x' top: 'label' "
+            "dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "
+            "'gaussian' } data_filler { value: 1 } } } ",
+            layer("a", "x"), layer("b", "a"), layer("c", "b"),
+            "layer { name: 'accuracy' type: 'Accuracy' bottom: 'c' bottom: 'label' top: 'accuracy' "
+            "include { phase: TEST } } "
+            "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'loss' "
+            "} } base_lr: 0.1 lr_policy: 'fixed' max_iter: 3 snapshot_prefix: '",
+            folder_ / "s", "'"),
         "solver.prototxt", param);
     return param;
   }
@@ -224,6 +227,10 @@ TEST_F(FreezeTest, ALayerAndAllBeforeItKeepTheirValues) {
 TEST_F(FreezeTest, WhatNamesNoLayerIsAnError) {
   EXPECT_NO_THROW(changed({"a"}));
   expect_error([&] { changed({"bb"}); }, {"freeze 'bb'", "no layer of this name"});
+  expect_error([&] { changed({"accuracy"}); },
+               {"no layer of this name; layer 'accuracy' is not in this net", "phase: TEST"});
+  expect_error([&] { changed({"/acc.*/"}); },
+               {"matches the whole name of no layer; layer 'accuracy' is not in this net"});
   expect_error([&] { changed({"/d.*/"}); }, {"matches the whole name of no layer", "a, b, c"});
   expect_error([&] { changed({"/d(/"}); }, {"no regular expression"});
 }

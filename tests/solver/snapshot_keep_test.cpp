@@ -298,6 +298,68 @@ TEST_F(SnapshotKeepTest, TheStateOfTheBestSaysSo) {
   }
 }
 
+// The snapshot of an iteration is written before its test, which a resumed run does not repeat.
+TEST_F(SnapshotKeepTest, TheStateKnowsOfABestTestBehindIt) {
+  Context context;
+  const std::string settings = "test_iter: 1 test_interval: 2 snapshot_best: 'loss' ";
+  for (const char* periodic : {"", "snapshot: 5 "}) {
+    SCOPED_TRACE(periodic);
+    Solver solver(solver_param(settings + periodic + "max_iter: 5"), context);
+    double last = 0;
+    int at_end = 0;
+    solver.on_test = [&](const TestReport& report) { last = report.outputs[0].value; };
+    solver.on_snapshot = [&](const std::string& path) {
+      at_end += path == file(5, ".solverstate");
+    };
+    solver.solve();
+    EXPECT_EQ(at_end, 1) << "it is one snapshot, though it is written twice";
+    SolverState state;
+    read_solver_state(file(5, ".solverstate"), state);
+    EXPECT_EQ(state.best_snapshot(), 5);
+    EXPECT_EQ(state.best_value(), last);
+    EXPECT_EQ(state.origin().tested_at(), 5);
+    NetParameter best;
+    read_weights(folder_ / "s_best.caffemodel", best);
+    EXPECT_EQ(best.origin().best_iteration(), 5);
+
+    // A run that goes on without a test keeps it.
+    Solver resumed(solver_param("test_iter: 1 test_interval: 100 test_at_end: false "
+                                "snapshot_best: 'loss' snapshot: 1 snapshot_keep: 1 max_iter: 8"),
+                   context);
+    EXPECT_EQ(resumed.resume(), file(5, ".solverstate"));
+    const auto known = resumed.best();
+    ASSERT_TRUE(known);
+    EXPECT_EQ(known->iteration, 5);
+    EXPECT_EQ(known->value, last);
+    resumed.solve();
+    EXPECT_EQ(on_disk(), (std::set<int>{5, 8}));
+    for (const int i : {5, 8}) {
+      for (const char* ending : {".solverstate", ".caffemodel"}) fs::remove(file(i, ending));
+    }
+  }
+}
+
+// As long as no link leads to the new one, the one before it is whole.
+TEST_F(SnapshotKeepTest, TheLastIsLinkedBeforeTheOneBeforeItIsRemoved) {
+  int warned = 0;
+  Context context({.logger = [&](Severity severity, const std::string& message) {
+    if (severity != Severity::warning) return;
+    ++warned;
+    EXPECT_NE(message.find("no file leads to the last snapshot"), std::string::npos) << message;
+    EXPECT_EQ(on_disk(), (std::set<int>{1, 2}));
+  }});
+  Solver solver(solver_param("test_iter: 1 test_interval: 100 test_initialization: false "
+                             "snapshot_best: 'loss' snapshot: 1 snapshot_keep: 1 max_iter: 9"),
+                context);
+  solver.step(1);
+  for (const char* ending : {".solverstate", ".caffemodel"})
+    fs::remove(folder_ / (std::string("s_last") + ending));
+  fs::create_directories(folder_ / "s_last.caffemodel/in the way");
+  solver.step(1);
+  EXPECT_EQ(warned, 1);
+  EXPECT_EQ(on_disk(), (std::set<int>{2}));
+}
+
 // A value of another output, net or direction is not comparable.
 TEST_F(SnapshotKeepTest, TheBestOfAnotherOutputIsForgotten) {
   std::string log;
@@ -390,6 +452,9 @@ TEST_F(SnapshotKeepTest, SpaceIsCountedForEachBestSnapshot) {
   // Tests at 0, 2, 4, 6 and 8; snapshots at 4 and 8.
   EXPECT_EQ(check_snapshot_place(folder_ / "s", param, bytes / 8, 0, 0), "");
   EXPECT_NE(check_snapshot_place(folder_ / "s", param, bytes * 3 / 2, 0, 0).find("up to 5 snap"),
+            std::string::npos);
+  // With the best weights and a snapshot that is written anew, these are 7.
+  EXPECT_NE(check_snapshot_place(folder_ / "s", param, bytes, 0, 0).find("up to 5 snapshots and "),
             std::string::npos);
   param.set_snapshot_keep(1);
   EXPECT_NE(check_snapshot_place(folder_ / "s", param, bytes * 5 / 2, 0, 0).find("up to 3 snap"),

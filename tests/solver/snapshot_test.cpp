@@ -259,12 +259,18 @@ TEST_F(SnapshotTest, RemovesWhatKilledWritersLeft) {
   // Of a machine that shares the folder, whose processes nobody here can see.
   const std::string far = prefix() + "_iter_3.caffemodel.tmp.another-host.999999999";
   for (const std::string& file : {dead, alive, others, notes, far}) std::ofstream(file) << "half";
+  const std::string copy = unfinished(prefix() + "_last.solverstate", 999999999);
+  const std::string link = unfinished(prefix() + "_last_ema.caffemodel", 999999999);
+  std::ofstream(copy) << "half";
+  fs::create_symlink("gone", link);
   const int writer = ::open(alive.c_str(), O_RDWR);
   ASSERT_EQ(::flock(writer, LOCK_EX), 0);
   Context context;
   Solver solver(solver_param("lr_policy: 'fixed' max_iter: 1"), context);
   ::close(writer);
   EXPECT_FALSE(fs::exists(dead));
+  EXPECT_FALSE(fs::exists(copy));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(link)));
   EXPECT_TRUE(fs::exists(alive));
   EXPECT_TRUE(fs::exists(others));
   EXPECT_TRUE(fs::exists(notes));

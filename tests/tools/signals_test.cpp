@@ -166,6 +166,21 @@ TEST_F(SignalsTest, HangupTakesASnapshotOrIsIgnored) {
   }
 }
 
+// A terminal that is closed hangs up: nobody asked to write there.
+TEST_F(SignalsTest, AHangupWritesNothingAmongFilesOfAnotherRun) {
+  const std::string other = write("s_iter_7.caffemodel", "of another run");
+  Training run(endless("snapshot_after_train: false"), {"--overwrite=false"}, path("log"));
+  ASSERT_TRUE(run.says("Iteration 0, lr")) << run.log();
+  EXPECT_TRUE(run.says("'" + other + "' is of another run, so that signals take no snapshot"))
+      << run.log();
+  run.send(SIGHUP);
+  EXPECT_TRUE(run.says("no snapshot at this signal: '" + other + "'")) << run.log();
+  EXPECT_TRUE(run.goes_on()) << run.log();
+  EXPECT_EQ(snapshots(), 0) << run.log();
+  run.send(SIGINT);
+  expect_stopped_early(run);
+}
+
 // A test may take an hour; nobody asks for its end in vain.
 TEST_F(SignalsTest, StopsAndSnapshotsWithinATest) {
   Training run(endless("test_iter: 2000000000 test_interval: 1"), {}, path("log"));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -104,7 +105,19 @@ TEST_F(TrainingCli, ANarrowTerminalHasFewerFields) {
       24);
   EXPECT_EQ(run.status, 0) << run.text;
   EXPECT_THAT(run.text, ContainsRegex("\r\033\\[K10/10  loss [0-9.]+\r\n")) << run.text;
-  EXPECT_FALSE(run.says("it/s  ")) << run.text;
+  EXPECT_FALSE(run.says("it/s")) << run.text;
+}
+
+// The value that is watched says most; it was the first that a narrow terminal lost.
+TEST_F(TrainingCli, ATestOnANarrowTerminalSaysWhatIsWatchedAndThatThereIsMore) {
+  const std::string command =
+      "train --threads=1 --solver=" +
+      tested_solver("max_iter: 2 snapshot_after_train: false snapshot_best: 'loss'");
+  const Output narrow = run_on_terminal(command + " --overwrite", 35);
+  EXPECT_EQ(narrow.status, 0) << narrow.text;
+  EXPECT_THAT(narrow.text, ContainsRegex("test at 0  loss [0-9.]+ \\(best\\)  \\.\\.\\.\r\n"));
+  const Output wide = run_on_terminal(command + " --overwrite", 80);
+  EXPECT_THAT(wide.text, ContainsRegex("test at 0  loss [0-9.]+ \\(best\\)  accuracy [0-9.]+\r\n"));
 }
 
 TEST(Terminal, FieldsDropFromTheRight) {
@@ -115,6 +128,21 @@ TEST(Terminal, FieldsDropFromTheRight) {
   EXPECT_EQ(fitting_fields(fields, 11), 2U);
   EXPECT_EQ(fitting_fields(fields, 10), 1U);
   EXPECT_EQ(fitting_fields(fields, 3), 1U) << "there is always one";
+  using Fields = std::vector<std::string>;
+  EXPECT_EQ(tools::with_sign_of_more(fields, 16), fields);
+  EXPECT_EQ(tools::with_sign_of_more(fields, 15), (Fields{"12345", "..."}));
+  EXPECT_EQ(tools::with_sign_of_more(fields, 3), (Fields{"12345", "..."}));
+}
+
+TEST(Terminal, WideCharactersTakeTwoColumns) {
+  using tools::columns_of, tools::cut_to;
+  EXPECT_EQ(columns_of("a\xC3\xA9"), 2U);                      // é
+  EXPECT_EQ(columns_of("\xE7\x8C\xAB\xE7\x8A\xAC"), 4U);       // two of Han
+  EXPECT_EQ(columns_of("\xF0\x9F\x90\xB1"), 2U);               // an emoji
+  EXPECT_EQ(columns_of("e\xCC\x81"), 1U) << "a mark above e";  // of two characters
+  EXPECT_EQ(columns_of("\xFF\x80"), 2U) << "bytes that are no UTF-8";
+  EXPECT_EQ(cut_to("a\xE7\x8C\xAB\xE7\x8A\xAC", 4), "a\xE7\x8C\xAB");
+  EXPECT_EQ(cut_to("ab", 2), "ab");
 }
 
 TEST(Terminal, NumbersAreShort) {
@@ -154,10 +182,11 @@ TEST_F(TrainingCli, SnapshotsOfAnotherRunStay) {
   const std::string command = "train --threads=1 --solver=" + tested_solver("max_iter: 4");
   ASSERT_EQ(test::run(command).status, 0);
   const std::string before = read_file(path("s_iter_4.caffemodel"));
-  expect_refusal(command + " --set base_lr=0.2",
-                 {"would write over the 2 files '" + path("s") + "_*'", "of another run",
-                  "--resume continues that run", "--overwrite replaces its files",
-                  "--set snapshot_prefix=" + path("s_2") + " keeps both"});
+  expect_refusal(
+      command + " --set base_lr=0.2",
+      {"the 2 files '" + path("s") + "_*' such as", "are of another run",
+       "would write over them or take a place beside them", "--resume continues that run",
+       "--overwrite replaces its files", "--set snapshot_prefix=" + path("s_2") + " keeps both"});
   EXPECT_EQ(read_file(path("s_iter_4.caffemodel")), before);
   // Weights alone are worth as much, but there is nothing to resume from.
   fs::remove(path("s_iter_4.solverstate"));
@@ -174,7 +203,7 @@ TEST_F(TrainingCli, SnapshotsOfAnotherRunStay) {
                 .status,
             0);
   expect_refusal(command + " --snapshot=" + path("s_2_iter_4.solverstate") + " --set max_iter=5",
-                 {"would write over '" + path("s_iter_4.caffemodel") + "'"});
+                 {"'" + path("s_iter_4.caffemodel") + "' is of another run"});
   // A run that takes none harms none.
   EXPECT_EQ(test::run(command + " --set snapshot_after_train=false").status, 0);
   const Output replaced = test::run(command + " --overwrite --set base_lr=0.2");
@@ -192,6 +221,64 @@ TEST_F(TrainingCli, OverwriteLeavesNoStateThatResumeWouldTake) {
   EXPECT_TRUE(resumed.says("Resuming from " + path("s_iter_4.solverstate"))) << resumed.text;
 }
 
+TEST_F(TrainingCli, OverwriteWithASnapshotLeavesNoStateOfTheOtherRun) {
+  const std::string command = "train --threads=1 --solver=" + tested_solver("");
+  ASSERT_EQ(test::run(command + " --set max_iter=8 --set snapshot=4").status, 0);
+  const std::string other = " --set snapshot_prefix=" + path("t");
+  ASSERT_EQ(test::run(command + other + " --set max_iter=2").status, 0);
+  const Output run = test::run(command + " --snapshot=" + path("t_iter_2.solverstate") +
+                               " --overwrite --set max_iter=4");
+  EXPECT_EQ(run.status, 0) << run.text;
+  const Output resumed = test::run(command + " --resume --set max_iter=6");
+  EXPECT_TRUE(resumed.says("Resuming from " + path("s_iter_4.solverstate"))) << resumed.text;
+  EXPECT_TRUE(fs::exists(path("t_iter_2.solverstate"))) << "of another prefix";
+}
+
+// A run that ends before its first snapshot has nothing to put in the place of the other one.
+TEST_F(TrainingCli, OverwriteRemovesNothingBeforeTheFirstSnapshot) {
+  // States are told by the names of files, not of folders.
+  fs::create_directory(path("r.solverstate"));
+  const std::string prefix = path("r.solverstate/s");
+  const auto file = [&](const std::string& ending) { return prefix + ending; };
+  const std::string command =
+      "train --threads=1 --solver=" + tested_solver("") + " --set snapshot_prefix=" + prefix;
+  ASSERT_EQ(
+      test::run(command + " --set max_iter=8 --set snapshot=4 --set snapshot_best=accuracy").status,
+      0);
+  const auto files = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path("r.solverstate")))
+      names.insert(entry.path().filename().string());
+    return names;
+  };
+  const std::set<std::string> before = files();
+  const Output diverged = test::run(command + " --overwrite --set max_iter=4 --set base_lr=1e30");
+  EXPECT_EQ(diverged.status, 1) << diverged.text;
+  EXPECT_EQ(files(), before);
+  const std::string weights = read_file(file("_iter_8.caffemodel"));
+
+  const Output run = test::run(command + " --overwrite --set max_iter=4");
+  EXPECT_EQ(run.status, 0) << run.text;
+  EXPECT_TRUE(fs::exists(file("_iter_4.solverstate")));
+  EXPECT_EQ(read_file(file("_iter_8.caffemodel")), weights) << "weights stay";
+  for (const char* gone : {"_iter_8.solverstate", "_iter_0.solverstate", "_best.caffemodel",
+                           "_last.caffemodel", "_last.solverstate"})
+    EXPECT_FALSE(fs::exists(fs::symlink_status(file(gone)))) << gone;
+  // Those of the run itself stay.
+  const Output best = test::run(command + " --overwrite --set max_iter=4 --set snapshot_best=loss");
+  EXPECT_EQ(best.status, 0) << best.text;
+  for (const char* own : {"_iter_4.solverstate", "_best.caffemodel", "_last.caffemodel"})
+    EXPECT_TRUE(fs::exists(file(own))) << own;
+}
+
+TEST_F(TrainingCli, LinesOfTheLogSayWhereTheyAreFrom) {
+  const Output run = test::run("train --threads=1 --solver=" + tested_solver("max_iter: 2"));
+  EXPECT_EQ(run.status, 0) << run.text;
+  EXPECT_THAT(run.text, ContainsRegex(" run_start\\.cpp:[0-9]+\\] Solving tested"));
+  EXPECT_THAT(run.text, ContainsRegex(" train_progress\\.cpp:[0-9]+\\] Iteration 0"));
+  EXPECT_FALSE(run.says("terminal.cpp")) << run.text;
+}
+
 // The published program never asks.
 TEST_F(TrainingCli, UnderThePublishedNameOtherRunsAreWarnedOf) {
   const std::string caffe = (fs::path(CREMA_TOOL).parent_path() / "caffe").string();
@@ -199,7 +286,7 @@ TEST_F(TrainingCli, UnderThePublishedNameOtherRunsAreWarnedOf) {
   for (int i = 0; i < 2; ++i) {
     const Output run = test::run(command, caffe);
     EXPECT_EQ(run.status, 0) << run.text;
-    EXPECT_EQ(run.says("would write over the 2 files"), i == 1) << run.text;
+    EXPECT_EQ(run.says("are of another run, and this one writes over them"), i == 1) << run.text;
   }
 }
 
