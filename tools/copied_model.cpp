@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/markdown.hpp"
+#include "tools/shell_word.hpp"
 
 namespace crema::tools {
 namespace {
@@ -14,17 +15,6 @@ namespace {
 bool is_path_letter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.' ||
          c == '/';
-}
-
-/// A word of a shell, with quotes if it needs them.
-std::string shell_word(const std::string& word) {
-  const bool plain = std::ranges::all_of(word, [](char c) {
-    return is_path_letter(c) || c == '+' || c == ':' || c == '@' || c == '%' || c == ',' ||
-           c == '=';
-  });
-  if (plain) return word;
-  const char* const quote = word.find_first_of("$`!") == std::string::npos ? "\"" : "'";
-  return quote + word + quote;
 }
 
 /// Replaces "models/NAME" and what follows of a path. `command`: a path gets the quotes that a

@@ -20,8 +20,8 @@
 DECLARE_int32(batch);
 DEFINE_string(
     shape, "",
-    "Shape of a record, as 3x224x224 or, of the input named data, data=3x224x224; several with "
-    "commas between. Without it, that of the data, or what the data layers say.");
+    "Shape of a record of the data, as 3x224x224 or, of the blob named data, data=3x224x224; "
+    "several with commas between. Without it, that of the data, or what the data layers say.");
 DEFINE_string(outputs, "", "Blobs that the net is for, with commas between.");
 
 namespace crema::tools {
@@ -49,6 +49,8 @@ DeployOptions options_of_flags() {
   if (!gflags::GetCommandLineFlagInfoOrDie("batch").is_default) options.batch = FLAGS_batch;
   if (options.batch < 1) throw Error("--batch=", FLAGS_batch, " is no batch; give 1 or more");
   options.outputs = split_list(FLAGS_outputs);
+  if (options.outputs.empty() && !FLAGS_outputs.empty())
+    throw Error("--outputs=", FLAGS_outputs, " names no blob");
   for (const std::string& part : split_list(FLAGS_shape)) {
     const size_t equals = part.find('=');
     const std::string input = equals == std::string::npos ? "" : part.substr(0, equals);
@@ -61,7 +63,7 @@ DeployOptions options_of_flags() {
   return options;
 }
 
-/// A solver or a net for inference in place of a net that is trained is a mistake to be told.
+/// Error for a solver and for other files that are no nets.
 NetParameter read_net(const std::string& path) {
   NetParameter net;
   SourceMap source;
@@ -91,10 +93,7 @@ int deploy(const std::vector<std::string>& arguments) {
     try {
       return deploy_net(net, context, options_of_flags());
     } catch (Error& error) {
-      throw Error(error.message(), error.message().find("shape of") == std::string::npos
-                                       ? ""
-                                       : ": --shape=3x224x224 is one")
-          .at({arguments[0]});
+      throw error.at({arguments[0]});
     }
   }();
   write_out_defaults(result.net);

@@ -5,6 +5,7 @@
 
 #include "crema/error.hpp"
 #include "model/text_format.hpp"
+#include "tools/shell_word.hpp"
 
 namespace crema::tools {
 namespace {
@@ -37,19 +38,22 @@ bool makes_boxes(const DeployedNet& deployed) {
   });
 }
 
-/// Whether `crema classify` reads the outputs: one score a class.
+/// Whether `crema classify` reads the outputs: one probability a class.
 bool classifies(const DeployedNet& deployed) {
   if (deployed.outputs.size() != 1) return false;
-  const Shape& shape = deployed.outputs[0].shape;
-  return shape.rank() >= 2 && shape.count(2) == 1;
+  const auto& [blob, shape] = deployed.outputs[0];
+  return shape.rank() >= 2 && shape.count(2) == 1 &&
+         std::ranges::any_of(deployed.net.layer(), [&](const LayerParameter& layer) {
+           return (layer.type() == "Softmax" || layer.type() == "Sigmoid") && layer.top(0) == blob;
+         });
 }
 
-}  // namespace
-
+/// What `crema classify` and `crema detect` have to know of the pixels: "--mean 104,117,123 " and
+/// the like; "" for pixels as they are.
 std::string pixel_flags(const TransformationParameter& transform) {
   std::string flags;
   if (transform.has_mean_file()) {
-    flags += "--mean " + transform.mean_file() + " ";
+    flags += "--mean " + shell_word(transform.mean_file()) + " ";
   } else if (transform.mean_value_size() > 0) {
     flags += "--mean " + numbers(transform.mean_value(), ",") + " ";
   }
@@ -57,6 +61,8 @@ std::string pixel_flags(const TransformationParameter& transform) {
   if (transform.bgr2rgb()) flags += "--channel_swap rgb ";
   return flags;
 }
+
+}  // namespace
 
 std::string deploy_text(const DeployedNet& deployed, const std::string& from) {
   std::ostringstream out;
@@ -79,12 +85,15 @@ std::string next_command(const DeployedNet& deployed, const std::string& file,
                          const std::string& weights) {
   const bool has_image = deployed.inputs.size() == 1 && deployed.inputs[0].shape.rank() == 4 &&
                          (deployed.inputs[0].shape[1] == 1 || deployed.inputs[0].shape[1] == 3);
-  const std::string flags = has_image ? pixel_flags(deployed.inputs[0].transform) : std::string();
-  if (has_image && makes_boxes(deployed))
-    return "crema detect --model " + file + " --weights " + weights + " " + flags + "photo.jpg";
-  if (has_image && classifies(deployed))
-    return "crema classify --model " + file + " --weights " + weights + " " + flags + "photo.jpg";
-  return "crema summary --phase TEST --model " + file;
+  const char* const command = !has_image              ? nullptr
+                              : makes_boxes(deployed) ? "detect"
+                              : classifies(deployed)  ? "classify"
+                                                      : nullptr;
+  if (command == nullptr) return "crema summary --phase TEST --model " + shell_word(file);
+  return text("crema ", command, " --model ", shell_word(file), " --weights ",
+              weights.empty() ? "net.caffemodel " + pixel_flags(deployed.inputs[0].transform)
+                              : shell_word(weights) + " ",
+              "photo.jpg");
 }
 
 }  // namespace crema::tools

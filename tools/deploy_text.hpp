@@ -10,12 +10,10 @@ namespace crema::tools {
 /// The prototxt, with a comment that says from which net it is and what pixels have to become.
 std::string deploy_text(const DeployedNet& deployed, const std::string& from);
 
-/// A command line that runs the net in the file on images.
+/// A command line that runs the net in the file on images, or, where none does, one that looks at
+/// the net. Without `weights`, it names some that may not say how pixels were changed in training,
+/// and so has flags that do.
 std::string next_command(const DeployedNet& deployed, const std::string& file,
-                         const std::string& weights = "net.caffemodel");
-
-/// What `crema classify` and `crema detect` have to know of the pixels: "--mean 104,117,123 " and
-/// the like; "" for pixels as they are.
-std::string pixel_flags(const TransformationParameter& transform);
+                         const std::string& weights = {});
 
 }  // namespace crema::tools

@@ -25,7 +25,9 @@ DEFINE_string(model, "", "The net's prototxt.");
 DEFINE_int32(iterations, 50,
              "Batches to run. Of test: Without it, each record of the data once, where they can be "
              "counted.");
-DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
+DEFINE_string(weights, "",
+              "Of new: Start from these weights, a .caffemodel, or auto, which looks for some. Of "
+              "others: Start from these weights (.caffemodel; several separated by commas).");
 DEFINE_bool(allow_missing, false,
             "Layers that --weights lacks keep the values of their fillers, in place of an error.");
 DEFINE_bool(strict, false, "With --weights: error unless file and net have the same layers.");
@@ -54,7 +56,8 @@ DEFINE_int64(
     seed, -1,
     "Of train: Seed of all random numbers. Default: the solver's random_seed, or 1701; a continued "
     "run keeps its seed. Of convert-imageset, convert-annotations: Seed of --shuffle. Default: "
-    "1701. Of others: Seed of all random numbers. Default: 1701.");
+    "1701. Of new: Seed of the division into training and tests. Default: 1. Of others: Seed of "
+    "all random numbers. Default: 1701.");
 DEFINE_bool(
     fuse, true,
     "Fuse layers. Where nothing trains, BatchNorm and Scale are folded into convolutions, which "

@@ -29,9 +29,10 @@ DEFINE_string(channel_swap, "bgr",
 DEFINE_string(interp, "",
               "How images are resized, exactly: linear, area, nearest, cubic or lanczos4, as "
               "OpenCV has them. Default: averages where images shrink, else linear.");
-DEFINE_int32(batch, 16,
-             "Images in a pass of the net. Of deploy: records in a batch of the inputs, 1 where it "
-             "is not given.");
+DEFINE_int32(
+    batch, 16,
+    "Of deploy: Records in a batch of the inputs. Default: 1. Of others: Images in a pass of "
+    "the net.");
 
 namespace crema::tools {
 namespace {

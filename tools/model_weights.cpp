@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "crema/error.hpp"
+#include "tools/model_list.hpp"
 
 namespace crema::tools {
 namespace {
@@ -51,6 +52,8 @@ std::string weights_in(const fs::path& folder) {
 
 }  // namespace
 
+bool is_published(const std::string& model) { return std::ranges::count(kPublished, model) > 0; }
+
 std::string weights_of_model(const fs::path& folder, const std::string& model) {
   std::error_code none;
   for (const fs::path& place : {fs::path(), folder.parent_path(), folder}) {
@@ -66,12 +69,29 @@ std::string weights_of_model(const fs::path& folder, const std::string& model) {
   return {};
 }
 
+std::string model_with_weights() {
+  const std::vector<std::string> models = {"resnet50",           "resnet18",      "mobilenet_v2",
+                                           "mobilenet_v3_large", "shufflenet_v2", "squeezenet_v1.1",
+                                           "resnet20_cifar10"};
+  for (const std::string& model : models) {
+    if (!weights_of_model(folder_of_model(model), model).empty()) return model;
+  }
+  throw Error("--weights=auto: no NAME.caffemodel of ", joined(models),
+              " is in the working folder or among the models; `scripts/from_torchvision.py "
+              "resnet18 resnet18.caffemodel` of the repository writes one (it needs PyTorch and ",
+              "torchvision), and `crema train --solver models/resnet20_cifar10/solver.prototxt` ",
+              "trains one; or leave --weights out: the net then starts from random weights");
+}
+
 std::string weights_or_advice(const fs::path& folder, const std::string& model) {
   const std::string found = weights_of_model(folder, model);
   if (!found.empty()) return found;
-  std::string way = text("look for ", model, ".caffemodel, and give it as --weights=FILE");
+  std::string way =
+      text("scripts/from_torchvision.py of the repository writes those of ",
+           joined(std::vector<std::string>(std::begin(kPublished), std::end(kPublished))),
+           "; give others as --weights=FILE");
   std::error_code none;
-  if (std::ranges::count(kPublished, model) > 0) {
+  if (is_published(model)) {
     way = text("`scripts/from_torchvision.py ", model, " ", model,
                ".caffemodel` of the repository writes them (it needs PyTorch and torchvision)");
   } else if (fs::exists(folder / "solver.prototxt", none)) {

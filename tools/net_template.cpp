@@ -1,12 +1,12 @@
 #include "tools/net_template.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <regex>
 #include <sstream>
 
 #include "analysis/layer_graph.hpp"
 #include "crema/error.hpp"
+#include "data/records/image_list.hpp"
 #include "model/text_format.hpp"
 #include "tools/model_list.hpp"
 
@@ -14,14 +14,6 @@ namespace crema::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || (text << file.rdbuf()).bad())
-    throw Error("cannot read '", path.string(), "' of the model");
-  return text.str();
-}
 
 /// Where the message that opens at `open`, a '{', ends: behind its '}'. Braces in comments and in
 /// quotes do not count.
@@ -60,8 +52,6 @@ size_t find_message(const std::string& layer, const std::string& field) {
                                                   : std::string::npos;
 }
 
-bool is_data(const LayerParameter& layer) { return is_source(layer); }
-
 }  // namespace
 
 NetTemplate::NetTemplate(const std::string& model) : folder_(folder_of_model(model)) {
@@ -69,7 +59,8 @@ NetTemplate::NetTemplate(const std::string& model) : folder_(folder_of_model(mod
   std::error_code none;
   fs::path file = folder_ / "train_val.prototxt";
   if (!fs::exists(file, none)) file = folder_ / "train_test.prototxt";
-  const std::string text = read_text(file);
+  std::string text;
+  read_file_bytes(file.string(), text);
   size_t done = 0;
   while (true) {
     const size_t begin = next_layer(text, done);
@@ -105,7 +96,7 @@ Shape NetTemplate::input() const {
 
 TransformationParameter NetTemplate::transform() const {
   for (const Block& block : blocks_) {
-    if (is_data(block.layer) && block.layer.has_transform_param())
+    if (is_source(block.layer) && block.layer.has_transform_param())
       return block.layer.transform_param();
   }
   return {};
@@ -207,8 +198,8 @@ std::string NetTemplate::prototxt(const std::string& name, const std::string& co
   bool is_first = true;
   for (const Block& block : blocks_) {
     // What stands above data layers is about these.
-    if (!is_data(block.layer)) result += (is_first ? "\n" : block.before) + block.text;
-    is_first = is_first && is_data(block.layer);
+    if (!is_source(block.layer)) result += (is_first ? "\n" : block.before) + block.text;
+    is_first = is_first && is_source(block.layer);
   }
   return result + after_;
 }

@@ -1,12 +1,12 @@
 // crema new for folders of classes.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <set>
 
+#include "core/counted.hpp"
+#include "core/utf8.hpp"
 #include "data/images/image_name.hpp"
 #include "data/records/image_folder.hpp"
-#include "tools/model_list.hpp"
 #include "tools/model_weights.hpp"
 #include "tools/new_project.hpp"
 
@@ -17,10 +17,9 @@ namespace fs = std::filesystem;
 
 struct Classes {
   std::vector<std::string> names;
-  std::vector<std::string> train, tests;  // lines of lists, or empty where folders are sources
-  int64_t train_count = 0, test_count = 0;
-  std::vector<std::string> files;         // of training, for a look at them
-  std::string train_folder, test_folder;  // sources, where there are two
+  std::vector<std::string> train, tests;             // files, relative to the folder of images
+  std::vector<std::string> train_lines, test_lines;  // of lists
+  std::string train_folder, test_folder;  // sources in the place of lists, where there are two
 };
 
 /// The images of a class, sorted; those in folders of it do not count, as for the data layer.
@@ -38,6 +37,15 @@ std::vector<std::string> images_of_class(const fs::path& folder) {
 }
 
 void check_names(const std::vector<std::string>& names, const std::string& folder) {
+  for (const std::string& name : names) {
+    if (name.starts_with(' ') || name.ends_with(' ') || printable(name) != name)
+      throw Error("folder '", printable(folder + name),
+                  "' cannot name a class in a list: its name begins or ends with a blank, or has ",
+                  "control characters; rename it");
+  }
+  if (names.size() == 1 && names[0] == "train")
+    throw Error("'", folder, "' has train/ and no val/ beside it (valid/, validation/ and test/ ",
+                "are known, too); add it, or give --images=", folder, "train");
   if (names.empty()) {
     const bool has_images = !images_below(folder).empty();
     throw Error("'", folder, "' has no folder of images",
@@ -50,20 +58,20 @@ void check_names(const std::vector<std::string>& names, const std::string& folde
                 "'; a classifier tells two or more apart");
 }
 
-/// Error for a class of no images.
-int64_t count_images(const std::string& folder, const std::vector<std::string>& names,
-                     std::vector<std::string>& files) {
-  int64_t images = 0;
+/// The images of classes in `root` + `folder`, as names relative to the root. Error for a class of
+/// none.
+std::vector<std::string> images_of_classes(const std::string& root, const std::string& folder,
+                                           const std::vector<std::string>& names) {
+  std::vector<std::string> files;
   for (const std::string& name : names) {
     const size_t before = files.size();
-    for (const std::string& file : images_of_class(folder + name))
-      files.push_back(text(folder, name, "/", file));
+    for (const std::string& file : images_of_class(root + folder + "/" + name))
+      files.push_back(text(folder, "/", name, "/", file));
     if (files.size() == before)
-      throw Error("class '", name, "' has no image in '", folder, name,
+      throw Error("class '", name, "' has no image in '", root, folder, "/", name,
                   "'; add some, or remove the folder");
-    images += static_cast<int64_t>(files.size() - before);
   }
-  return images;
+  return files;
 }
 
 Classes classes_of_two(const std::string& root, const std::string& train,
@@ -71,9 +79,8 @@ Classes classes_of_two(const std::string& root, const std::string& train,
   Classes classes;
   classes.train_folder = root + train;
   classes.test_folder = root + tests;
-  const std::string train_root = classes.train_folder + "/", test_root = classes.test_folder + "/";
   classes.names = folders_of_classes(classes.train_folder);
-  check_names(classes.names, train_root);
+  check_names(classes.names, classes.train_folder + "/");
   const std::vector<std::string> tested = folders_of_classes(classes.test_folder);
   if (tested != classes.names) {
     std::vector<std::string> differing;
@@ -81,9 +88,8 @@ Classes classes_of_two(const std::string& root, const std::string& train,
     throw Error("'", classes.train_folder, "' and '", classes.test_folder,
                 "' need the same folders; only one of them has '", differing.at(0), "'");
   }
-  classes.train_count = count_images(train_root, classes.names, classes.files);
-  std::vector<std::string> others;
-  classes.test_count = count_images(test_root, classes.names, others);
+  classes.train = images_of_classes(root, train, classes.names);
+  classes.tests = images_of_classes(root, tests, classes.names);
   return classes;
 }
 
@@ -99,14 +105,14 @@ Classes classes_of_one(const std::string& root, uint64_t seed) {
                   " in '", root, name, "'; one is for training and one for tests at least");
     const Division division = divide_at_random(images, seed, name);
     for (const std::string& image : division.train) {
-      classes.train.push_back(text(name, "/", image, " ", label));
-      classes.files.push_back(root + name + "/" + image);
+      classes.train.push_back(name + "/" + image);
+      classes.train_lines.push_back(text(classes.train.back(), " ", label));
     }
-    for (const std::string& image : division.tests)
-      classes.tests.push_back(text(name, "/", image, " ", label));
+    for (const std::string& image : division.tests) {
+      classes.tests.push_back(name + "/" + image);
+      classes.test_lines.push_back(text(classes.tests.back(), " ", label));
+    }
   }
-  classes.train_count = static_cast<int64_t>(classes.train.size());
-  classes.test_count = static_cast<int64_t>(classes.tests.size());
   return classes;
 }
 
@@ -130,32 +136,40 @@ Choice choose(const PhotoSurvey& survey, int64_t images) {
   return {"resnet18", text(images, " images are enough for its 11 million weights"), 128};
 }
 
-/// The layers whose scores are of other classes: changed to `classes`, and, with weights, renamed,
-/// so that those of the other classes are not loaded.
+/// The layers whose scores are of other classes: changed to `classes`, and, with weights, renewed.
 std::vector<std::string> set_classes(NetTemplate& net, int64_t classes, const std::string& name,
                                      bool has_weights) {
-  std::vector<std::string> changed;
+  std::vector<std::string> renewed;
   for (const NetTemplate::Scorer& scorer : net.scorers()) {
     net.set(scorer.block, "num_output", std::to_string(scorer.classes), std::to_string(classes));
-    if (!has_weights) continue;
-    const LayerParameter layer = net.layer(scorer.block);
-    const bool has_bias = layer.type() == "InnerProduct" ? layer.inner_product_param().bias_term()
-                                                         : layer.convolution_param().bias_term();
-    net.remove_message(scorer.block, "param");
-    net.add(scorer.block, text("param { lr_mult: 10 decay_mult: 1 }",
-                               has_bias ? "  param { lr_mult: 10 decay_mult: 0 }" : ""));
-    changed.push_back(scorer.name + "_" + name);
-    net.set(scorer.block, "name", "\"" + scorer.name + "\"", "\"" + changed.back() + "\"");
+    if (has_weights) renewed.push_back(renew(net, scorer.block, name));
   }
-  return changed;
+  return renewed;
+}
+
+/// The images below the folder that are in no folder of a class.
+std::vector<std::string> notes_of_others(const NewRequest& request, const Classes& classes) {
+  std::vector<std::string> others;
+  const std::set<std::string> used = [&] {
+    std::set<std::string> both(classes.train.begin(), classes.train.end());
+    both.insert(classes.tests.begin(), classes.tests.end());
+    return both;
+  }();
+  for (const std::string& image : images_below(request.images)) {
+    if (used.count(image) == 0) others.push_back(image);
+  }
+  if (others.empty()) return {};
+  return {text(counted(others.size(), "image"), " in '", request.images, "' left out, such as '",
+               others[0], "': not in a folder of a class",
+               classes.train_folder.empty()
+                   ? ""
+                   : " of '" + classes.train_folder + "' and '" + classes.test_folder + "'")};
 }
 
 /// The output that tells how good the net is. Tests of more classes than there are go; a net
 /// without any gets one.
-std::string set_accuracy(NetTemplate& net, int64_t classes) {
-  std::string metric;
-  const std::string scores = net.layer(net.scorers().back().block).top(0);
-  std::string read;
+std::string set_accuracy(NetTemplate& net, int64_t classes, const std::string& label) {
+  std::string metric, read;
   for (size_t i = 0; i < net.blocks();) {
     const LayerParameter& layer = net.layer(i);
     if (layer.type() == "SoftmaxWithLoss") read = layer.bottom(0);
@@ -168,23 +182,9 @@ std::string set_accuracy(NetTemplate& net, int64_t classes) {
     ++i;
   }
   if (!metric.empty()) return metric;
-  std::string label = "label";
   net.append(text("layer { name: \"accuracy\"  type: \"Accuracy\"  bottom: \"", read,
                   "\"  bottom: \"", label, "\"  top: \"accuracy\"  include { phase: TEST } }\n"));
   return "accuracy";
-}
-
-/// The tops of the template's data, which its layers read.
-std::pair<std::string, std::string> tops_of(const NetTemplate& net) {
-  for (size_t i = 0; i < net.blocks(); ++i) {
-    const LayerParameter& layer = net.layer(i);
-    if (layer.bottom_size() > 0 || layer.top_size() == 0) continue;
-    if (layer.top_size() != 2)
-      throw Error("'", net.model(), "' does not read images with one label each; `crema models` ",
-                  "says what each model is for");
-    return {layer.top(0), layer.top(1)};
-  }
-  throw Error("'", net.model(), "' has no data layer");
 }
 
 /// Whether the net has one size of map for all sizes of images.
@@ -193,31 +193,6 @@ bool takes_any_size(const NetTemplate& net) {
     if (net.layer(i).pooling_param().global_pooling()) return true;
   }
   return false;
-}
-
-struct Pixels {
-  std::string settings, why;
-  int64_t channels = 3;
-};
-
-/// As the weights saw pixels, else as these images are.
-Pixels pixels_for(const NetTemplate& net, const PhotoSurvey& survey, bool has_weights) {
-  const int64_t own = survey.is_gray ? 1 : 3;
-  if (!has_weights)
-    return {pixel_settings(survey), "pixels get the mean 0 and the variance 1", own};
-  const TransformationParameter trained = net.transform();
-  const Shape input = net.input();
-  const int64_t channels = input.rank() == 4 ? input[1] : 3;
-  std::string settings;
-  if (trained.mean_value_size() > 0 || trained.has_scale()) {
-    for (const float mean : trained.mean_value()) settings += text("mean_value: ", mean, "  ");
-    if (trained.has_scale()) settings += text("scale: ", trained.scale());
-  } else {
-    // What scripts/from_torchvision.py prints; its weights hold the deviation.
-    settings = "mean_value: 103.53  mean_value: 116.28  mean_value: 123.675";
-  }
-  while (settings.ends_with(' ')) settings.pop_back();
-  return {settings, "as the weights were trained", channels};
 }
 
 std::string data_layer(const std::string& phase, const std::pair<std::string, std::string>& tops,
@@ -230,8 +205,8 @@ std::string data_layer(const std::string& phase, const std::pair<std::string, st
 
 Schedule schedule_of(const Classes& classes, int64_t size, bool has_weights) {
   Schedule plan;
-  plan.train = classes.train_count;
-  plan.tests = classes.test_count;
+  plan.train = std::ssize(classes.train);
+  plan.tests = std::ssize(classes.tests);
   plan.batch = batch_for(plan.train, size <= 40 ? 64 : 32);
   plan.test_batch = test_batch_for(plan.tests, 50);
   plan.epochs = has_weights ? 15 : 30;
@@ -253,36 +228,26 @@ Schedule schedule_of(const Classes& classes, int64_t size, bool has_weights) {
 
 }  // namespace
 
-int64_t batch_for(int64_t records, int64_t wanted) { return std::min(records, wanted); }
-
-int64_t test_batch_for(int64_t records, int64_t most) {
-  for (int64_t batch = std::min(records, most); batch >= std::min<int64_t>(records, 8); --batch) {
-    if (records % batch == 0) return batch;
-  }
-  return most;
-}
-
 NewProject new_classifier(const NewRequest& request) {
   const auto [train, tests] = divided_folders(request.images);
   const Classes classes = train.empty() ? classes_of_one(request.images, request.seed)
                                         : classes_of_two(request.images, train, tests);
-  const PhotoSurvey survey = survey_photos(classes.files);
+  std::vector<std::string> files;  // of training, then of tests
+  for (const auto* side : {&classes.train, &classes.tests}) {
+    for (const std::string& file : *side) files.push_back(request.images + file);
+  }
+  check_photos(files);
+  files.resize(classes.train.size());
+  const PhotoSurvey survey = survey_photos(files);
   if (survey.smallest < 8)
     throw Error("image '", survey.smallest_file, "' is too small: its shorter side has ",
                 survey.smallest, " pixels, and a net needs 8 at least");
-  Choice choice = choose(survey, classes.train_count);
+  Choice choice = choose(survey, std::ssize(classes.train));
   NewProject project;
   if (!request.from.empty()) {
     choice = {request.from, "--from names it", 0};
   } else if (request.weights == "auto") {
-    // The largest that weights are here for.
-    for (const char* model : {"resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3_large",
-                              "shufflenet_v2", "squeezenet_v1.1", "resnet20_cifar10"}) {
-      const std::string found = weights_of_model(folder_of_model(model), model);
-      if (found.empty()) continue;
-      choice = {model, "its weights are here", 0};
-      break;
-    }
+    choice = {model_with_weights(), "its weights are here", 0};
   }
   NetTemplate& net = project.net = NetTemplate(choice.model);
   project.weights =
@@ -291,20 +256,24 @@ NewProject new_classifier(const NewRequest& request) {
   const Shape input = net.input();
   const int64_t own = input.rank() == 4 ? input[2] : 224;
   // A large net is quick enough for random weights where its images are smaller.
-  int64_t size = choice.size > 0                                    ? choice.size
-                 : has_weights || own <= 64 || !takes_any_size(net) ? own
-                                                                    : 128;
-  if (request.size > 0) size = request.size;
-
-  const auto count = static_cast<int64_t>(classes.names.size());
   const auto tops = tops_of(net);
-  const std::vector<std::string> renamed = set_classes(net, count, request.name, has_weights);
-  const std::string metric = set_accuracy(net, count);
-  const Pixels pixels = pixels_for(net, survey, has_weights);
+  const auto count = static_cast<int64_t>(classes.names.size());
+  const std::vector<std::string> renewed = set_classes(net, count, request.name, has_weights);
+  const std::string metric = set_accuracy(net, count, tops.second);
+  const Pixels pixels = pixels_for(net, survey, project.weights);
+  const int64_t channels = pixels.is_gray ? 1 : 3;
+  const auto fits = [&](int64_t side) {
+    return try_net(net, channels, side, false).why_not.empty();
+  };
+  int64_t size = choice.size > 0                                                  ? choice.size
+                 : has_weights || own <= 64 || !takes_any_size(net) || !fits(128) ? own
+                                                                                  : 128;
+  if (request.size > 0) size = request.size;
+  check_net(net, channels, size, false, own);
   project.schedule = schedule_of(classes, size, has_weights);
   project.schedule.metric = metric;
 
-  const std::string color = pixels.channels == 1 ? "force_gray: true" : "force_color: true";
+  const std::string color = pixels.is_gray ? "force_gray: true" : "force_color: true";
   const bool small = survey.shorter <= size * 3 / 2;
   const int64_t larger = size * 8 / 7;
   const int64_t border = std::max<int64_t>(1, size / 14);
@@ -347,24 +316,26 @@ NewProject new_classifier(const NewRequest& request) {
 
   project.files["classes.txt"] = joined(classes.names, "\n") + "\n";
   if (classes.train_folder.empty()) {
-    project.files["train.txt"] = joined(classes.train, "\n") + "\n";
-    project.files["val.txt"] = joined(classes.tests, "\n") + "\n";
+    project.files["train.txt"] = joined(classes.train_lines, "\n") + "\n";
+    project.files["val.txt"] = joined(classes.test_lines, "\n") + "\n";
   }
   project.facts.push_back(text(
       count, " classes (",
       count <= 8 ? joined(classes.names) : classes.names[0] + ", " + classes.names[1] + ", ...",
-      "), ", classes.train_count, " images for training and ", classes.test_count, " for tests",
+      "), ", counted(classes.train.size(), "image"), " for training and ", classes.tests.size(),
+      " for tests",
       classes.train_folder.empty()
           ? text(", one in five of each class, drawn by --seed ", request.seed)
           : ""));
   project.facts.push_back(text("net: ", net.model(), " at ", size, "x", size, ": ", choice.why));
   if (has_weights)
-    project.facts.push_back(text("weights: ", project.weights, "; new: ", joined(renamed)));
+    project.facts.push_back(text("weights: ", project.weights, "; new: ", joined(renewed),
+                                 "; pixels: ", pixels.settings, ", ", pixels.why));
   project.header = joined(project.facts, "\n");
-  if (survey.shorter * 4 < size)
-    project.facts.push_back(text("note: the images, of ", survey.shorter,
-                                 " pixels, are enlarged to ", size, "; --size ", survey.shorter,
-                                 " would do less work"));
+  project.notes = notes_of_others(request, classes);
+  if (survey.shorter * 4 < size && fits(survey.shorter))
+    project.notes.push_back(text("the images, of ", survey.shorter, " pixels, are enlarged to ",
+                                 size, "; --size ", survey.shorter, " would do less work"));
   project.test_flags = "--confusion";
   return project;
 }

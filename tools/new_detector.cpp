@@ -2,18 +2,16 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <regex>
 #include <set>
 #include <sstream>
 
+#include "core/counted.hpp"
 #include "data/boxes/annotation_files.hpp"
 #include "data/converters/converters.hpp"
 #include "data/images/image_decoder.hpp"
 #include "data/records/class_list.hpp"
 #include "data/records/image_list.hpp"
 #include "model/text_format.hpp"
-#include "model/whole_file.hpp"
 #include "proto/detection.pb.h"
 #include "tools/new_project.hpp"
 
@@ -45,14 +43,6 @@ std::string boxes_of_image(const std::string& image, const std::string& folder,
     if (fs::is_regular_file(folder + file, none)) return file;
   }
   return {};
-}
-
-/// The names of objects in a file of PASCAL VOC; parts of objects have names, too.
-void add_names(const std::string& xml, std::set<std::string>& names) {
-  static const std::regex object(
-      R"(<object>\s*(?:<(?!name)\w+>[^<]*</\w+>\s*)*<name>\s*([^<]*?)\s*</name>)");
-  for (std::sregex_iterator found(xml.begin(), xml.end(), object), end; found != end; ++found)
-    names.insert((*found)[1].str());
 }
 
 /// The names of YOLO's classes: a list beside the files, else numbers.
@@ -91,18 +81,25 @@ double ratio_beside_one(double ratio, double other) {
   return std::round(ratio * 100) / 100;
 }
 
+LabelMap label_map(const std::vector<std::string>& classes) {
+  LabelMap map;
+  const auto add = [&](const std::string& name, const std::string& display_name) {
+    LabelMapItem& item = *map.add_item();
+    item.set_label(map.item_size() - 1);
+    item.set_name(name);
+    item.set_display_name(display_name);
+  };
+  add("none_of_the_above", "background");
+  for (const std::string& name : classes) add(name, name);
+  return map;
+}
+
 void look_at_boxes(const NewRequest& request, const std::string& folder, const std::string& ending,
                    const std::vector<std::string>& images, Boxes& boxes) {
   AnnotationReading reading;
   reading.form = ending == ".xml" ? AnnotationForm::xml : AnnotationForm::yolo;
   reading.classes = boxes.classes;
-  LabelMap map;
-  for (size_t i = 0; i < boxes.classes.size(); ++i) {
-    LabelMapItem& item = *map.add_item();
-    item.set_name(boxes.classes[i]);
-    item.set_label(static_cast<int>(i) + 1);
-  }
-  if (ending == ".xml") reading.names = LabelNames(map, "classes");
+  if (ending == ".xml") reading.names = LabelNames(label_map(boxes.classes), "classes");
   ImageDecoder decoder;
   const size_t step = std::max<size_t>(1, images.size() / 500);
   for (size_t i = 0; i < images.size(); i += step) {
@@ -126,8 +123,11 @@ void look_at_boxes(const NewRequest& request, const std::string& folder, const s
   if (boxes.count == 0) throw Error("the files in '", folder, "' have no boxes");
 }
 
-/// Changes the prior boxes to those sizes and forms, and the scores to those classes.
-void set_boxes(NetTemplate& net, const Boxes& boxes, int64_t size) {
+/// Changes the prior boxes to those sizes and forms, and the scores to those classes. Returns the
+/// layers that are renewed for weights, if there are some.
+std::vector<std::string> set_boxes(NetTemplate& net, const Boxes& boxes, int64_t size,
+                                   const std::string& name, bool has_weights) {
+  std::vector<std::string> renewed;
   const double parts[] = {0.15, 0.4, 0.65, 0.9};
   std::vector<int64_t> sides;
   for (const double part : parts) {
@@ -170,6 +170,7 @@ void set_boxes(NetTemplate& net, const Boxes& boxes, int64_t size) {
     if (type == "Convolution" && layer.name().ends_with("_conf")) {
       const int64_t outputs = layer.convolution_param().num_output();
       net.set(i, "num_output", std::to_string(outputs), std::to_string(outputs / before * classes));
+      if (has_weights) renewed.push_back(renew(net, i, name));
     }
     if (type == "Reshape") net.set(i, "dim", old, now);
     if (layer.has_multibox_loss_param() || layer.has_detection_output_param() ||
@@ -177,6 +178,7 @@ void set_boxes(NetTemplate& net, const Boxes& boxes, int64_t size) {
       net.set(i, "num_classes", old, now);
     if (layer.has_detection_output_param()) net.remove_message(i, "save_output_param");
   }
+  return renewed;
 }
 
 std::string metric_of(const NetTemplate& net) {
@@ -190,12 +192,12 @@ std::string metric_of(const NetTemplate& net) {
 void convert(const NewRequest& request, const std::string& ending, const std::string& list,
              const std::string& output) {
   ConvertAnnotationsOptions options;
-  options.list = request.path(list);
-  options.output = request.path(output);
+  options.list = request.made_path(list);
+  options.output = request.made_path(output);
   options.annotation_type = "detection";
   options.label_type = ending == ".xml" ? "xml" : "yolo";
-  options.label_map_file = ending == ".xml" ? request.path("labelmap.prototxt") : "";
-  options.class_names = ending == ".xml" ? "" : request.path("classes.txt");
+  options.label_map_file = ending == ".xml" ? request.made_path("labelmap.prototxt") : "";
+  options.class_names = ending == ".xml" ? "" : request.made_path("classes.txt");
   options.encoded = true;
   options.overwrite = true;
   convert_annotations(options);
@@ -225,33 +227,30 @@ NewProject new_detector(const NewRequest& request, const std::string& annotation
                 ".xml' of PASCAL VOC or '", fs::path(all[0]).stem().string(), ".txt' of YOLO");
   if (boxes.ending == ".xml") {
     std::set<std::string> names;
-    for (const std::string& file : files) add_names(text_of_file(folder + file), names);
+    for (const std::string& file : files) add_voc_classes(folder + file, names);
     boxes.classes.assign(names.begin(), names.end());
   } else {
     boxes.classes = yolo_classes(folder, files);
   }
   if (boxes.classes.empty()) throw Error("the files in '", folder, "' have no boxes");
   look_at_boxes(request, folder, boxes.ending, images, boxes);
-  bool by_folder = false;
-  const Division division = divide(images, request.seed, by_folder);
+  const Division division = divide(images, request.images, request.seed);
 
   NewProject project;
   std::vector<std::string> paths;
-  for (const std::string& image : images) paths.push_back(request.images + image);
+  for (const auto* side : {&division.train, &division.tests}) {
+    for (const std::string& image : *side) paths.push_back(request.images + image);
+  }
+  check_photos(paths);
   const PhotoSurvey survey = survey_photos(paths);
   int64_t size =
       request.size > 0 ? request.size : std::clamp<int64_t>(survey.shorter / 32 * 32, 96, 256);
   if (size < 64) throw Error("--size=", size, ": the detector needs 64 pixels at least");
   NetTemplate& net = project.net = NetTemplate(request.from.empty() ? "digits_ssd" : request.from);
-  set_boxes(net, boxes, size);
   project.weights = request.weights;
+  const std::vector<std::string> renewed =
+      set_boxes(net, boxes, size, request.name, !project.weights.empty());
 
-  // Databases need their lists and labels.
-  const auto write = [&](const std::string& name, const std::string& content) {
-    WholeFile file(request.path(name));
-    file.append(content);
-    file.finish();
-  };
   const auto list = [&](const std::vector<std::string>& of) {
     std::string lines;
     for (const std::string& image : of) {
@@ -262,24 +261,14 @@ NewProject new_detector(const NewRequest& request, const std::string& annotation
     }
     return lines;
   };
-  LabelMap map;
-  LabelMapItem& background = *map.add_item();
-  background.set_name("none_of_the_above");
-  background.set_label(0);
-  background.set_display_name("background");
-  for (size_t i = 0; i < boxes.classes.size(); ++i) {
-    LabelMapItem& item = *map.add_item();
-    item.set_name(boxes.classes[i]);
-    item.set_label(static_cast<int>(i) + 1);
-    item.set_display_name(boxes.classes[i]);
-  }
   project.files = {{"classes.txt", joined(boxes.classes, "\n") + "\n"},
-                   {"labelmap.prototxt", prototxt_of(map)},
+                   {"labelmap.prototxt", prototxt_of(label_map(boxes.classes))},
                    {"train.txt", list(division.train)},
                    {"val.txt", list(division.tests)}};
-  for (const auto& [name, content] : project.files) write(name, content);
-  convert(request, boxes.ending, "train.txt", "train_lmdb");
-  convert(request, boxes.ending, "val.txt", "val_lmdb");
+  project.make_databases = [request, ending = boxes.ending] {
+    convert(request, ending, "train.txt", "train_lmdb");
+    convert(request, ending, "val.txt", "val_lmdb");
+  };
 
   Schedule& plan = project.schedule;
   plan.train = static_cast<int64_t>(division.train.size());
@@ -296,17 +285,15 @@ NewProject new_detector(const NewRequest& request, const std::string& annotation
       "# Tests report the mean average precision.\neval_type: \"detection\"\n"
       "show_per_class_result: true\n";
 
-  const std::string pixels = pixel_settings(survey);
-  const std::string color = survey.is_gray ? "force_gray: true" : "force_color: true";
+  const Pixels pixels = pixels_for(net, survey, project.weights);
+  const std::string color = pixels.is_gray ? "force_gray: true" : "force_color: true";
   const std::string resize = text("resize_param { height: ", size, "  width: ", size, " }");
   const std::string map_file = text("label_map_file: \"", request.path("labelmap.prototxt"), "\"");
   project.train = text(
       "layer {\n  name: \"data\"  type: \"AnnotatedData\"  top: \"data\"  top: \"label\"\n"
       "  include { phase: TRAIN }\n  # Images become ",
-      size, "x", size,
-      "; half of them are mirrored. Mean and scale: pixels get the mean 0 and the variance 1.\n"
-      "  transform_param {\n    mirror: true  ",
-      color, "  ", pixels, "\n    ", resize,
+      size, "x", size, "; half of them are mirrored. Mean and scale: ", pixels.why,
+      ".\n  transform_param {\n    mirror: true  ", color, "  ", pixels.settings, "\n    ", resize,
       "\n    emit_constraint { emit_type: CENTER }\n  }\n  data_param { source: \"",
       request.path("train_lmdb"), "\"  backend: LMDB  batch_size: ", plan.batch,
       "  shuffle: true }\n  annotated_data_param {\n    ", map_file,
@@ -319,22 +306,26 @@ NewProject new_detector(const NewRequest& request, const std::string& annotation
   project.test = text(
       "layer {\n  name: \"data\"  type: \"AnnotatedData\"  top: \"data\"  top: \"label\"\n"
       "  include { phase: TEST }\n  transform_param { ",
-      color, "  ", pixels, "  ", resize, " }\n  data_param { source: \"", request.path("val_lmdb"),
-      "\"  backend: LMDB  batch_size: ", plan.test_batch, " }\n  annotated_data_param { ", map_file,
-      " }\n}\n");
+      color, "  ", pixels.settings, "  ", resize, " }\n  data_param { source: \"",
+      request.path("val_lmdb"), "\"  backend: LMDB  batch_size: ", plan.test_batch,
+      " }\n  annotated_data_param { ", map_file, " }\n}\n");
   const auto count = boxes.classes.size();
   project.facts.push_back(
       text(count, count == 1 ? " class (" : " classes (",
-           count <= 8 ? joined(boxes.classes) : boxes.classes[0] + ", ...", "), ", plan.train,
-           " images for training and ", plan.tests, " for tests",
-           by_folder ? "" : text(", one in five, drawn by --seed ", request.seed)));
+           count <= 8 ? joined(boxes.classes) : boxes.classes[0] + ", ...", "), ",
+           counted(plan.train, "image"), " for training and ", plan.tests, " for tests",
+           division.by_folder ? "" : text(", one in five, drawn by --seed ", request.seed)));
   project.facts.push_back(text("net: ", net.model(), " at ", size, "x", size,
                                ", a small SSD; its prior boxes are of the sizes of ", boxes.count,
-                               " boxes"));
+                               boxes.count == 1 ? " box" : " boxes"));
+  if (!project.weights.empty())
+    project.facts.push_back(text("weights: ", project.weights, "; new: ", joined(renewed),
+                                 "; pixels: ", pixels.settings, ", ", pixels.why));
   project.header = joined(project.facts, "\n");
   if (images.size() < all.size())
-    project.facts.push_back(text("note: ", all.size() - images.size(),
-                                 " images have no file of boxes and are left out"));
+    project.notes.push_back(
+        text(counted(all.size() - images.size(), "image"), " left out: without a file of boxes"));
+  if (!division.others.empty()) project.notes.push_back(left_out(division));
   project.test_flags = "--per_class";
   return project;
 }

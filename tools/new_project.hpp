@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "crema/context.hpp"
 #include "crema/error.hpp"
+#include "crema/shape.hpp"
 #include "tools/net_template.hpp"
 #include "tools/photo_survey.hpp"
 
@@ -14,6 +18,7 @@ namespace crema::tools {
 
 struct NewRequest {
   std::string folder;   // of the new net, without '/' at its end
+  std::string made;     // the folder within it in which files are made
   std::string name;     // of the net: the last part of the folder
   std::string images;   // the folder of images, with '/' at its end
   std::string from;     // the model; "": chosen
@@ -22,7 +27,10 @@ struct NewRequest {
   uint64_t seed = 0;    // of the division into training and tests
   std::string command;  // as it was typed, for comments
 
+  /// A file as the net and the solver name it.
   std::string path(const std::string& file) const { return folder + "/" + file; }
+  /// Where it is until the whole project is made and checked.
+  std::string made_path(const std::string& file) const { return made + "/" + file; }
 };
 
 /// How long to train, with comments that say why.
@@ -38,13 +46,17 @@ struct NewProject {
   NetTemplate net;
   /// Files beside the nets and the solver, such as lists, by name.
   std::map<std::string, std::string> files;
-  std::string header;       // comment of train_val: what it is, without "# "
-  std::string train, test;  // the data layers
+  std::function<void()> make_databases;  // of these files, once they are at made_path(); or empty
+  std::string header;                    // comment of train_val: what it is, without "# "
+  std::string train, test;               // the data layers
   Schedule schedule;
-  std::string weights;             // the file to start from, or ""
-  std::vector<std::string> facts;  // lines to print
-  std::string test_flags;          // of `crema test`
+  std::string weights;                    // the file to start from, or ""
+  std::vector<std::string> facts, notes;  // lines to print
+  std::string test_flags;                 // of `crema test`
 };
+
+/// A context for nets that are built and never run.
+ContextOptions quiet_context();
 
 /// A batch for so many records: `wanted`, or all of them where they are fewer.
 int64_t batch_for(int64_t records, int64_t wanted);
@@ -52,9 +64,38 @@ int64_t batch_for(int64_t records, int64_t wanted);
 /// where there is none of 8 or more.
 int64_t test_batch_for(int64_t records, int64_t most);
 
+/// The tops of the template's data, images and labels, which its layers read. Error for a model
+/// that is for other data, or that changes the images before its first layer with weights.
+std::pair<std::string, std::string> tops_of(const NetTemplate& net);
+
+/// What becomes of pixels.
+struct Pixels {
+  std::string settings, why;  // of transform_param, and a reason for a comment
+  bool is_gray = false;
+};
+/// As the weights, or else the model, say that they were trained; without weights, as these images
+/// are.
+Pixels pixels_for(const NetTemplate& net, const PhotoSurvey& survey, const std::string& weights);
+
+/// Gives a layer of weights another name, so that none of a file are taken for it, and ten times
+/// the rate of the others. Returns the name.
+std::string renew(NetTemplate& net, size_t block, const std::string& ending);
+
+/// A net of the template, built for one image of this size.
+struct Trial {
+  std::string why_not;  // "": it can be built
+  int64_t weights = 0;
+};
+/// `of_pixels`: each pixel has a label; else the image has one.
+Trial try_net(const NetTemplate& net, int64_t channels, int64_t size, bool of_pixels);
+/// Error if the net is for the other kind of labels, or cannot be built for images of this size; it
+/// then proposes the `other` size, if that can. Returns the number of weights.
+int64_t check_net(const NetTemplate& net, int64_t channels, int64_t size, bool of_pixels,
+                  int64_t other);
+
 /// Classes by folders: the default task.
 NewProject new_classifier(const NewRequest& request);
-/// Boxes of annotations, by an SSD. Writes the databases.
+/// Boxes of annotations, by an SSD.
 NewProject new_detector(const NewRequest& request, const std::string& annotations);
 /// A class for each pixel, by a U-Net.
 NewProject new_segmenter(const NewRequest& request, const std::string& masks);

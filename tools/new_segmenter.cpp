@@ -3,9 +3,11 @@
 #include <array>
 #include <filesystem>
 
+#include "core/counted.hpp"
 #include "data/images/image_decoder.hpp"
 #include "data/records/image_list.hpp"
 #include "tools/new_project.hpp"
+#include "tools/text.hpp"
 
 namespace crema::tools {
 namespace {
@@ -29,6 +31,14 @@ struct Masks {
     return 0;
   }
   bool have_ignored() const { return has(255) && !are_black_and_white(); }
+  /// Classes that no pixel has.
+  std::vector<std::string> gaps() const {
+    std::vector<std::string> missing;
+    for (int value = 0; !are_black_and_white() && value < classes(); ++value) {
+      if (!has(value)) missing.push_back(text(value));
+    }
+    return missing;
+  }
 };
 
 /// The mask of an image: of the same name, as PNG or another kind without loss. "" if there is
@@ -59,15 +69,15 @@ void look_at(const std::string& path, ImageDecoder& decoder, Masks& found) {
 }
 
 std::string data_layer(const std::string& phase, const std::string& comment, int64_t size,
-                       const std::string& pixels, bool is_gray, bool black_and_white,
-                       const std::string& list, int64_t batch, bool mirror) {
-  return text(
-      "layer {\n  name: \"data\"  type: \"DenseImageData\"  top: \"data\"  top: \"label\"\n",
-      "  include { phase: ", phase, " }\n", comment, "  transform_param { ",
-      mirror ? "mirror: true  " : "", pixels, " }\n  dense_image_data_param {\n    source: \"",
-      list, "\"  batch_size: ", batch, mirror ? "  shuffle: true" : "", "\n    new_height: ", size,
-      "  new_width: ", size, is_gray ? "  is_color: false" : "",
-      black_and_white ? "  label_divide_factor: 255" : "", "\n  }\n}\n");
+                       const std::pair<std::string, std::string>& tops, const Pixels& pixels,
+                       bool black_and_white, const std::string& list, int64_t batch, bool mirror) {
+  return text("layer {\n  name: \"data\"  type: \"DenseImageData\"  top: \"", tops.first,
+              "\"  top: \"", tops.second, "\"\n", "  include { phase: ", phase, " }\n", comment,
+              "  transform_param { ", mirror ? "mirror: true  " : "", pixels.settings,
+              " }\n  dense_image_data_param {\n    source: \"", list, "\"  batch_size: ", batch,
+              mirror ? "  shuffle: true" : "", "\n    new_height: ", size, "  new_width: ", size,
+              pixels.is_gray ? "  is_color: false" : "",
+              black_and_white ? "  label_divide_factor: 255" : "", "\n  }\n}\n");
 }
 
 }  // namespace
@@ -85,22 +95,23 @@ NewProject new_segmenter(const NewRequest& request, const std::string& masks_fol
                 "' has a mask in '", masks, "', which is an image without loss (.png) of the same ",
                 "name",
                 without.empty() ? "" : ", as '" + fs::path(without[0]).stem().string() + ".png'");
-  bool by_folder = false;
-  const Division division = divide(images, request.seed, by_folder);
+  const Division division = divide(images, request.images, request.seed);
   Masks found;
   ImageDecoder decoder;
-  const size_t step = std::max<size_t>(1, images.size() / 300);
-  for (size_t i = 0; i < images.size(); i += step)
-    look_at(masks + mask_of(images[i], masks), decoder, found);
+  for (const auto* side : {&division.train, &division.tests}) {
+    for (const std::string& image : *side) look_at(masks + mask_of(image, masks), decoder, found);
+  }
   const int64_t classes = found.classes();
   if (classes < 2)
     throw Error("the masks in '", masks,
                 "' have class 0 alone; their pixels are to be classes, 0, 1 ",
                 "and so on, or black and white");
-
-  if (classes > 200)
-    throw Error("the masks in '", masks, "' hold values up to ", classes - 1,
-                "; are they photographs? Pixels of masks are classes, 0, 1 and so on");
+  const std::vector<std::string> gaps = found.gaps();
+  if (std::ssize(gaps) > classes / 2 || classes > 200)
+    throw Error(
+        "the masks in '", masks, "' hold values up to ", classes - 1, ", but not ",
+        gaps.empty() ? "255" : gaps[0],
+        "; are they photographs, or gray levels? Pixels of masks are classes, 0, 1 and so on");
 
   NewProject project;
   std::vector<std::string> paths;
@@ -117,21 +128,28 @@ NewProject new_segmenter(const NewRequest& request, const std::string& masks_fol
     return lines;
   };
   project.files["train.txt"] = list(division.train);
-  const PhotoSurvey survey = survey_photos(paths);
   project.files["val.txt"] = list(division.tests);
+  check_photos(paths);
+  paths.resize(division.train.size());
+  const PhotoSurvey survey = survey_photos(paths);
 
   NetTemplate& net = project.net = NetTemplate(request.from.empty() ? "digits_unet" : request.from);
-  // The U-Net halves its maps four times.
-  int64_t size = request.size > 0 ? request.size : std::min<int64_t>(survey.shorter, 128) / 16 * 16;
+  // U-Nets halve their maps four times.
+  const int64_t size =
+      request.size > 0 ? request.size : std::min<int64_t>(survey.shorter, 128) / 16 * 16;
   if (survey.shorter < 16 && request.size == 0)
     throw Error("the images are too small: their shorter side has ", survey.shorter,
                 " pixels, and the net needs 16; --size=32 enlarges them");
-  if (size % 16 != 0)
-    throw Error("--size=", size,
-                ": the net halves its maps four times, and so needs a multiple of ", "16, such as ",
-                std::max<int64_t>(16, size / 16 * 16));
-  for (const NetTemplate::Scorer& scorer : net.scorers())
+  project.weights = request.weights;
+  const auto tops = tops_of(net);
+  const Pixels pixels = pixels_for(net, survey, project.weights);
+  std::vector<std::string> renewed;
+  for (const NetTemplate::Scorer& scorer : net.scorers()) {
     net.set(scorer.block, "num_output", std::to_string(scorer.classes), std::to_string(classes));
+    if (!project.weights.empty()) renewed.push_back(renew(net, scorer.block, request.name));
+  }
+  const int64_t weights =
+      check_net(net, pixels.is_gray ? 1 : 3, size, true, std::max<int64_t>(16, size / 16 * 16));
   for (size_t i = 0; found.have_ignored() && i < net.blocks(); ++i) {
     const std::string type = net.layer(i).type();
     if (type == "SoftmaxWithLoss") net.add(i, "ignore_label: 255", "loss_param");
@@ -147,30 +165,41 @@ NewProject new_segmenter(const NewRequest& request, const std::string& masks_fol
   plan.rule = "type: \"AdamW\"\nmomentum: 0.9\nweight_decay: 0.02\n";
   plan.rate = 0.003;
   plan.why_rate = "Rate and decay are those that digits_unet was trained with.";
-  plan.metric = "accuracy";
-  project.weights = request.weights;
+  for (size_t i = 0; i < net.blocks(); ++i) {
+    if (net.layer(i).type() == "Accuracy") plan.metric = net.layer(i).top(0);
+  }
+  if (plan.metric.empty()) {
+    const std::string scores = net.layer(net.scorers().back().block).top(0);
+    net.append(text("layer { name: \"accuracy\"  type: \"Accuracy\"  bottom: \"", scores,
+                    "\"  bottom: \"", tops.second, "\"  top: \"accuracy\"  include { phase: TEST }",
+                    found.have_ignored() ? "  accuracy_param { ignore_label: 255 }" : "", " }\n"));
+    plan.metric = "accuracy";
+  }
 
   const bool bw = found.are_black_and_white();
   const std::string comment =
       text("  # Images and masks become ", size, "x", size, "; half of them are mirrored.",
            bw ? " Masks are black and white: 255 is class 1." : "",
-           "\n  # Mean and scale: pixels get the mean 0 and the variance 1.\n");
-  const std::string pixels = pixel_settings(survey);
-  project.train = data_layer("TRAIN", comment, size, pixels, survey.is_gray, bw,
-                             request.path("train.txt"), plan.batch, true);
-  project.test = data_layer("TEST", "", size, pixels, survey.is_gray, bw, request.path("val.txt"),
+           "\n  # Mean and scale: ", pixels.why, ".\n");
+  project.train = data_layer("TRAIN", comment, size, tops, pixels, bw, request.path("train.txt"),
+                             plan.batch, true);
+  project.test = data_layer("TEST", "", size, tops, pixels, bw, request.path("val.txt"),
                             plan.test_batch, false);
   project.facts.push_back(
       text(classes, " classes of pixels", found.have_ignored() ? " (255: none of them)" : "", ", ",
-           plan.train, " images for training and ", plan.tests, " for tests",
-           by_folder ? "" : text(", one in five, drawn by --seed ", request.seed)));
+           counted(plan.train, "image"), " for training and ", plan.tests, " for tests",
+           division.by_folder ? "" : text(", one in five, drawn by --seed ", request.seed)));
   project.facts.push_back(
-      text("net: ", net.model(), " at ", size, "x", size, ", a U-Net of 0.66 million weights"));
+      text("net: ", net.model(), " at ", size, "x", size, ", of ", grouped(weights), " weights"));
+  if (!project.weights.empty())
+    project.facts.push_back(text("weights: ", project.weights, "; new: ", joined(renewed),
+                                 "; pixels: ", pixels.settings, ", ", pixels.why));
   project.header = joined(project.facts, "\n");
   if (!without.empty())
-    project.facts.push_back(text("note: ", without.size(),
-                                 " images have no mask and are left out, such as '", without[0],
-                                 "'"));
+    project.notes.push_back(text(counted(without.size(), "image"), " left out, such as '",
+                                 without[0], "': without a mask"));
+  if (!division.others.empty()) project.notes.push_back(left_out(division));
+  if (!gaps.empty()) project.notes.push_back(text("no pixel of a mask has class ", joined(gaps)));
   project.test_flags = "--confusion";
   return project;
 }

@@ -4,12 +4,16 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/counted.hpp"
 #include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
 #include "data/images/image_decoder.hpp"
 #include "data/images/image_name.hpp"
+#include "data/images/jpeg.hpp"
+#include "data/images/png_header.hpp"
 #include "data/records/image_list.hpp"
+#include "model/file_kind.hpp"
 
 namespace crema::tools {
 namespace {
@@ -48,6 +52,29 @@ struct Sums {
 
 }  // namespace
 
+void check_photos(const std::vector<std::string>& files) {
+  constexpr size_t kNamed = 5;
+  ImageDecoder decoder;
+  std::string bytes;
+  std::vector<std::string> bad;
+  size_t count = 0;
+  for (const std::string& file : files) {
+    try {
+      read_file_bytes(file, bytes);
+      check_is_image(bytes);
+      const std::string_view type = image_type(bytes);
+      if (type == "png") read_png_header(bytes);
+      if (type == "jpg") decoder.open(bytes, ColorMode::color);
+      if (type == "jpg" && lacks_jpeg_end(bytes)) throw Error("it is cut off");
+    } catch (const Error& error) {
+      if (++count <= kNamed) bad.push_back(text("'", file, "' (", error.message(), ")"));
+    }
+  }
+  if (count > 0)
+    throw Error(count, " of ", counted(files.size(), "image"), " cannot be read: ", joined(bad),
+                count > kNamed ? " and others" : "", "; replace or remove them");
+}
+
 PhotoSurvey survey_photos(const std::vector<std::string>& files) {
   if (files.empty()) throw Error("there are no images to look at");
   PhotoSurvey survey;
@@ -56,7 +83,6 @@ PhotoSurvey survey_photos(const std::vector<std::string>& files) {
   std::vector<int64_t> shorter;
   std::string bytes;
   const size_t step = std::max<size_t>(1, files.size() / kLookedAt);
-  bool same = true;
   for (size_t i = 0; i < files.size(); i += step) {
     in_image(files[i], "", 0, [&] {
       read_file_bytes(files[i], bytes);
@@ -64,8 +90,6 @@ PhotoSurvey survey_photos(const std::vector<std::string>& files) {
       const Image image = decoder.whole();
       if (image.bytes == nullptr) throw Error("it has more than 8 bits a channel");
       sums.add(image);
-      if (shorter.empty()) survey.size = {image.height, image.width};
-      same = same && survey.size.height == image.height && survey.size.width == image.width;
       const int64_t side = std::min(image.height, image.width);
       if (shorter.empty() || side < survey.smallest) {
         survey.smallest = side;
@@ -74,8 +98,6 @@ PhotoSurvey survey_photos(const std::vector<std::string>& files) {
       shorter.push_back(side);
     });
   }
-  if (!same) survey.size = {};
-  survey.images = static_cast<int64_t>(shorter.size());
   std::ranges::nth_element(shorter,
                            shorter.begin() + static_cast<std::ptrdiff_t>(shorter.size() / 2));
   survey.shorter = shorter[shorter.size() / 2];
@@ -141,19 +163,27 @@ Division divide_at_random(std::vector<std::string> files, uint64_t seed, const s
   return division;
 }
 
-Division divide(std::vector<std::string> files, uint64_t seed, bool& by_folder) {
-  const auto is_in = [](const std::string& file, const std::string& folder) {
-    return file.starts_with(folder + "/");
-  };
+Division divide(std::vector<std::string> files, const std::string& root, uint64_t seed) {
+  const auto [train, tests] = divided_folders(root);
+  if (train.empty()) return divide_at_random(std::move(files), seed, "files");
   Division division;
+  division.by_folder = true;
   for (const std::string& file : files) {
-    if (is_in(file, "train")) division.train.push_back(file);
-    for (const char* tests : kFoldersOfTests) {
-      if (is_in(file, tests)) division.tests.push_back(file);
-    }
+    const std::string folder = file.substr(0, file.find('/') + 1);
+    (folder == train + "/"   ? division.train
+     : folder == tests + "/" ? division.tests
+                             : division.others)
+        .push_back(file);
   }
-  by_folder = !division.train.empty() && !division.tests.empty();
-  return by_folder ? division : divide_at_random(std::move(files), seed, "files");
+  for (const auto& [name, part] : {std::pair{train, &division.train}, {tests, &division.tests}}) {
+    if (part->empty()) throw Error("no image in '", root, name, "' can be used");
+  }
+  return division;
+}
+
+std::string left_out(const Division& division) {
+  return text(counted(division.others.size(), "image"), " left out, such as '", division.others[0],
+              "': outside of the folders for training and for tests");
 }
 
 std::string checked_folder(const char* flag, const std::string& folder) {

@@ -3,7 +3,6 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "analysis/input_shapes.hpp"
@@ -53,10 +52,9 @@ void clear_fillers(google::protobuf::Message& message) {
 }
 
 /// The layers of phase TEST. Data that only TRAIN has, in nets without tests, come before them.
-NetParameter layers_of_inference(const NetParameter& net, const NetOptions& options) {
+NetParameter layers_of_inference(const NetParameter& net, const NetOptions& options,
+                                 const NetParameter& training) {
   NetParameter layers = layers_of(net, options);
-  NetOptions of_training = options;
-  of_training.phase = Phase::train;
   std::set<std::string> made, missing;
   for (const LayerParameter& layer : layers.layer()) {
     for (const std::string& bottom : layer.bottom()) {
@@ -67,7 +65,6 @@ NetParameter layers_of_inference(const NetParameter& net, const NetOptions& opti
   if (missing.empty()) return layers;
   NetParameter whole;
   copy_without(layers, {NetParameter::kLayerFieldNumber}, whole);
-  const NetParameter training = layers_of(net, of_training);
   for (const LayerParameter& layer : training.layer()) {
     const bool is_missing = std::ranges::any_of(
         layer.top(), [&](const std::string& top) { return missing.count(top) > 0; });
@@ -83,11 +80,10 @@ class Deployer {
       : options_(&options),
         context_(&context),
         state_{.phase = Phase::test, .level = options.level, .stages = options.stages},
-        layers_(layers_of_inference(net, state_)),
+        training_(layers_of(
+            net, {.phase = Phase::train, .level = options.level, .stages = options.stages})),
+        layers_(layers_of_inference(net, state_, training_)),
         graph_(layers_) {
-    NetOptions training = state_;
-    training.phase = Phase::train;
-    training_ = layers_of(net, training);
     for (const LayerParameter& layer : layers_.layer())
       taken_.insert(taken_.end(), layer.top().begin(), layer.top().end());
     // Without what a decoder is measured by.
@@ -106,24 +102,21 @@ class Deployer {
       take_outputs();
     }
     needed_ = graph_.needed_by(roots_);
+    if (!options_->outputs.empty()) check_outputs();
     find_inputs();
     find_shapes();
-    std::string why;
-    for (const bool own_batch : {true, false}) {
-      write(own_batch);
-      try {
-        check();
-        if (!own_batch)
-          result_.notes.push_back(
-              text("the batch stays ", batch_, ": with ", options_->batch, ", ", why));
-        report_left_out();
-        return std::move(result_);
-      } catch (const Error& error) {
-        if (!own_batch || batch_ == options_->batch) throw;
-        why = error.message();
-      }
+    write(options_->batch);
+    try {
+      check();
+    } catch (const Error& error) {
+      if (batch_ == options_->batch) throw;
+      write(batch_);
+      check();
+      result_.notes.push_back(
+          text("the batch stays ", batch_, ": with ", options_->batch, ", ", error.message()));
     }
-    return {};
+    report_left_out();
+    return std::move(result_);
   }
 
  private:
@@ -143,6 +136,17 @@ class Deployer {
                     did_you_mean(name, graph_.names));
       }
       roots_.push_back(value);
+    }
+  }
+
+  /// Outputs of a net are what none of its layers reads.
+  void check_outputs() const {
+    for (const int root : roots_) {
+      const std::vector<int> readers = needed_readers(root);
+      if (readers.empty()) continue;
+      const LayerParameter& reader = graph_.nodes[at(readers[0])].param;
+      throw Error("'", graph_.name(root), "' cannot be an output beside the others: layer '",
+                  reader.name(), "' (", reader.type(), ") reads it for them; name it alone");
     }
   }
 
@@ -175,12 +179,32 @@ class Deployer {
             if (const int value = graph_.last_of(bottom); value >= 0) roots_.push_back(value);
           }
           added_.push_back(layer);
+          if (layer.type() == "DetectionOutput") note_boxes(layer);
         }
       }
     }
-    if (heads.empty()) take_unread();
+    if (heads.empty() && !has_losses()) {
+      take_unread();
+      result_.notes.push_back(
+          "the net has no loss, as a net for inference: its outputs are what no layer reads");
+    }
     if (roots_.empty())
-      throw Error("no loss and no test of the net reads a prediction; name the outputs");
+      throw Error("no loss and no test of the net reads a prediction; name the outputs, as ",
+                  "--outputs=prob");
+  }
+
+  bool has_losses() const {
+    return std::ranges::any_of(layers_.layer(), is_loss) ||
+           std::ranges::any_of(training_.layer(), is_loss);
+  }
+
+  void note_boxes(const LayerParameter& layer) {
+    const DetectionOutputParameter& how = layer.detection_output_param();
+    result_.notes.push_back(text(
+        "layer '", layer.name(), "' (DetectionOutput) is new: the net does not say that boxes ",
+        "need a confidence of ", how.confidence_threshold(), ", that ", how.nms_param().top_k(),
+        " of a class are compared, those that overlap by more than ",
+        how.nms_param().nms_threshold(), " go, and ", how.keep_top_k(), " stay; check it"));
   }
 
   /// The value that a layer of this kind makes of the prediction in the net itself; -1 if none.
@@ -291,26 +315,40 @@ class Deployer {
                                  ") reads it"));
   }
 
-  /// The shape that the options give an input.
-  const Shape* given_shape(size_t input) const {
-    auto found = options_->shapes.find(graph_.name(inputs_[input].value));
-    if (found == options_->shapes.end() && input == 0) found = options_->shapes.find("");
-    return found == options_->shapes.end() ? nullptr : &found->second;
+  /// The value of a data layer that the input is, or is cut out of.
+  int source_of(int value) const {
+    while (!is_source(graph_.maker(value).param)) value = graph_.maker(value).reads.at(0);
+    return value;
+  }
+
+  /// The shape of a record that the options give, with a batch. Rank 0: none.
+  Shape given_shape(int value, int axis, int64_t batch) const {
+    auto found = options_->shapes.find(graph_.name(value));
+    if (found == options_->shapes.end() && value == source_of(inputs_[0].value))
+      found = options_->shapes.find("");
+    if (found == options_->shapes.end()) return {};
+    std::vector<int64_t> dims(found->second.dims().begin(), found->second.dims().end());
+    dims.insert(dims.begin() + std::min<std::ptrdiff_t>(axis, std::ssize(dims)), batch);
+    return Shape(dims);
   }
 
   void find_shapes() {
+    std::vector<std::string> names;
+    for (const Input& input : inputs_) {
+      for (const int value : {input.value, source_of(input.value)}) {
+        const std::string& name = graph_.name(value);
+        if (std::ranges::count(names, name) == 0) names.push_back(name);
+      }
+    }
     for (const auto& [name, shape] : options_->shapes) {
-      std::vector<std::string> names;
-      for (const Input& input : inputs_) names.push_back(graph_.name(input.value));
       if (!name.empty() && std::ranges::count(names, name) == 0)
         throw Error("the net has no input '", name, "' to give a shape to; it has ", joined(names));
     }
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (const Shape* given = given_shape(i)) {
-        std::vector<int64_t> dims = {1};
-        dims.insert(dims.end(), given->dims().begin(), given->dims().end());
-        inputs_[i].shape = Shape(dims);
-      }
+    // What a data layer gives follows with its layer.
+    for (Input& input : inputs_) {
+      if (source_of(input.value) == input.value) continue;
+      const int axis = axis_of_batch(input.value);
+      input.shape = given_shape(input.value, axis, options_->batch);
     }
     NetParameter prefix;  // what lies before inputs that were cut out
     std::set<std::string> made;
@@ -332,55 +370,64 @@ class Deployer {
     if (axis < first.shape.rank()) batch_ = first.shape[axis];
   }
 
-  /// Of the inputs that a data layer gives itself; where some are cut out of it, it becomes a part
-  /// of the prefix.
+  /// Of the inputs that a data layer gives itself; where some are cut out of what it gives, that
+  /// becomes a part of the prefix.
   void find_shapes_of(const LayerNode& source, NetParameter& prefix) {
-    std::vector<int> reached(source.makes);  // values of the source, and what is cut out of them
-    for (size_t done = 0; done < reached.size(); ++done) {
-      for (const int reader : graph_.readers[at(reached[done])]) {
-        const LayerNode& node = graph_.nodes[at(reader)];
-        if (replaced_.count(reader) > 0)
-          reached.insert(reached.end(), node.makes.begin(), node.makes.end());
+    const auto needs = [&](int value) {
+      return std::ranges::any_of(inputs_, [&](const Input& input) {
+        return input.shape.rank() == 0 && source_of(input.value) == value;
+      });
+    };
+    if (std::ranges::none_of(source.makes, needs)) return;
+    const LayerParameter& layer = source.param;
+    const SourceShapes found = shapes_of(layer);
+    std::vector<std::string> unknown;
+    bool is_guess = false;
+    for (size_t top = 0; top < source.makes.size(); ++top) {
+      const int value = source.makes[top];
+      if (!needs(value)) continue;
+      const auto input = std::ranges::find(inputs_, value, &Input::value);
+      const int axis = input == inputs_.end() ? 0 : axis_of_batch(value);
+      Shape shape = found.tops[top];
+      const int rank = shape.rank() > 0 ? shape.rank() : top == 0 && gives_images(layer) ? 4 : 0;
+      const Shape given = given_shape(
+          value, axis,
+          axis < shape.rank() ? shape[axis] : std::max<int64_t>(batch_of_settings(layer), 1));
+      if (given.rank() > 0 && rank > 0 && given.rank() != rank)
+        throw Error("layer '", layer.name(), "' (", layer.type(), ") gives '", graph_.name(value),
+                    "' records of ", rank - 1, " sizes",
+                    rank == 4 ? ", channels, height and width" : "", "; the shape has ",
+                    given.rank() - 1);
+      is_guess = is_guess || (top == 0 && given.rank() == 0);
+      if (given.rank() > 0) shape = given;
+      if (shape.rank() == 0) {
+        unknown.push_back(graph_.name(value));
+      } else if (input != inputs_.end()) {
+        input->shape = shape;
+      } else {
+        add_input(graph_.name(value), shape, prefix);
       }
     }
-    std::optional<SourceShapes> found;
-    bool is_cut = false;
-    for (Input& input : inputs_) {
-      if (input.shape.rank() > 0 || std::ranges::count(reached, input.value) == 0) continue;
-      if (!found) found = shapes_of(source.param);
-      const auto top = std::ranges::find(source.makes, input.value) - source.makes.begin();
-      if (top == static_cast<std::ptrdiff_t>(source.makes.size())) {
-        is_cut = true;
-        continue;
-      }
-      input.shape = found->tops[static_cast<size_t>(top)];
-      if (input.shape.rank() == 0)
-        throw Error("layer '", source.param.name(), "' (", source.param.type(), "): the shape of '",
-                    source.param.top(static_cast<int>(top)),
-                    "' cannot be told without its data; give it");
-    }
-    for (int i = 0; is_cut && i < source.param.top_size(); ++i) {
-      if (found->tops[at(i)].rank() > 0) add_input(source.param.top(i), found->tops[at(i)], prefix);
-    }
+    if (!unknown.empty())
+      throw Error("layer '", layer.name(), "' (", layer.type(), "): the shape of '",
+                  joined(unknown, "', '"), "' cannot be told: ", found.why,
+                  "; give that of a record, as --shape=", joined(unknown, "=3x224x224,"),
+                  "=3x224x224");
+    if (is_guess && !found.assumed.empty()) result_.notes.push_back(found.assumed);
   }
 
   /// Where the layer for tests says no size, that for training may have a crop.
   SourceShapes shapes_of(const LayerParameter& source) {
-    std::vector<const LayerParameter*> layers = {&source};
+    const SourceShapes own = shapes_of_source(source, *context_);
+    if (own.tops[0].rank() > 0) return own;
     for (const LayerParameter& layer : training_.layer()) {
-      if (is_source(layer) && layer.top(0) == source.top(0)) layers.push_back(&layer);
+      if (!is_source(layer) || layer.top(0) != source.top(0)) continue;
+      SourceShapes shapes = shapes_of_source(layer, *context_);
+      if (shapes.tops[0].rank() == 0) continue;
+      shapes.tops.resize(own.tops.size());
+      return shapes;
     }
-    std::string why;
-    for (const LayerParameter* layer : layers) {
-      try {
-        SourceShapes shapes = shapes_of_source(*layer, *context_);
-        if (!shapes.assumed.empty()) result_.notes.push_back(shapes.assumed);
-        return shapes;
-      } catch (const Error& error) {
-        if (why.empty()) why = error.message();
-      }
-    }
-    throw Error("layer '", source.name(), "' (", source.type(), "): ", why);
+    return own;
   }
 
   static void add_input(const std::string& name, const Shape& shape, NetParameter& net) {
@@ -435,7 +482,7 @@ class Deployer {
     return Shape(dims);
   }
 
-  void write(bool own_batch) {
+  void write(int64_t batch) {
     result_.net.Clear();
     result_.inputs.clear();
     copy_without(layers_,
@@ -445,7 +492,7 @@ class Deployer {
                   NetParameter::kDebugInfoFieldNumber},
                  result_.net);
     for (const Input& input : inputs_) {
-      const Shape shape = with_batch(input, own_batch ? options_->batch : batch_);
+      const Shape shape = with_batch(input, batch);
       add_input(graph_.name(input.value), shape, result_.net);
       result_.inputs.push_back({graph_.name(input.value), shape, input.transform});
     }
@@ -534,7 +581,7 @@ class Deployer {
   const DeployOptions* options_;
   Context* context_;
   NetOptions state_;
-  NetParameter layers_, training_;
+  NetParameter training_, layers_;
   LayerGraph graph_;
   std::vector<std::string> taken_;     // names of blobs
   std::vector<int> roots_;             // values that the result is for

@@ -65,31 +65,40 @@ int64_t channels_of_settings(const LayerParameter& source, bool& guessed) {
   return transform.mean_value_size() > 1 ? transform.mean_value_size() : 3;
 }
 
+}  // namespace
+
 int64_t batch_of_settings(const LayerParameter& source) {
+  if (source.has_data_param()) return source.data_param().batch_size();
   if (source.has_image_data_param()) return source.image_data_param().batch_size();
   if (source.has_dense_image_data_param()) return source.dense_image_data_param().batch_size();
   if (source.has_window_data_param()) return source.window_data_param().batch_size();
-  return source.data_param().batch_size();
+  if (source.has_hdf5_data_param()) return source.hdf5_data_param().batch_size();
+  if (source.has_memory_data_param()) return source.memory_data_param().batch_size();
+  return 1;
 }
 
-}  // namespace
+bool gives_images(const LayerParameter& source) {
+  return source.has_data_param() || source.has_image_data_param() ||
+         source.has_dense_image_data_param() || source.has_window_data_param() ||
+         source.has_memory_data_param();
+}
 
 SourceShapes shapes_of_source(const LayerParameter& source, Context& context) {
   SourceShapes shapes;
-  std::string why;
   try {
     shapes.tops = shapes_of_data(source, context);
     return shapes;
   } catch (const Error& error) {
-    why = error.message();
+    shapes.why = text("its data cannot be read (", error.message(), ")");
   }
+  shapes.tops.resize(static_cast<size_t>(source.top_size()));
   const std::optional<Size> size = size_of_settings(source);
-  if (!size)
-    throw Error("the shape of '", source.top(0), "' cannot be told: its data cannot be read (", why,
-                "), and its settings name no size; give the shape of an image");
+  if (!size) {
+    shapes.why += ", and its settings name no size";
+    return shapes;
+  }
   bool guessed = false;
   const int64_t channels = channels_of_settings(source, guessed);
-  shapes.tops.resize(static_cast<size_t>(source.top_size()));
   shapes.tops[0] = {std::max<int64_t>(batch_of_settings(source), 1), channels, size->height,
                     size->width};
   if (guessed)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "crema/error.hpp"
 #include "net/plan.hpp"
@@ -32,13 +33,16 @@ bool is_symmetric(const std::string& type) {
   return is_one_of(type, {"EuclideanLoss", "L1Loss", "SmoothL1Loss", "SmoothL1LossOHEM"});
 }
 
-/// Whether a parameter is behind the value.
-bool is_learned(const LayerGraph& graph, int value) {
+/// Whether a net computes the value, as predictions are. Labels come from data, at most in another
+/// form or on another scale. Types that are unknown here, such as those of plug-ins, compute.
+bool is_computed(const LayerGraph& graph, int value) {
   const std::vector<bool> needed = graph.needed_by({value});
   for (size_t i = 0; i < needed.size(); ++i) {
-    const std::string& type = graph.nodes[i].param.type();
-    if (needed[i] && is_one_of(type, {"Convolution", "Deconvolution", "InnerProduct", "LSTM", "RNN",
-                                      "GRU", "Embed", "Scale", "Bias", "Local", "Parameter"}))
+    const LayerParameter& layer = graph.nodes[i].param;
+    if (needed[i] && !is_source(layer) &&
+        !is_one_of(layer.type(),
+                   {"AbsVal", "Concat", "Crop", "Eltwise", "Exp", "Flatten", "Log", "Permute",
+                    "Power", "Reshape", "Slice", "Split", "Threshold", "Tile", "Transpose"}))
       return true;
   }
   return false;
@@ -46,14 +50,6 @@ bool is_learned(const LayerGraph& graph, int value) {
 
 double weight_of(const LayerParameter& loss) {
   return loss.loss_weight_size() > 0 ? loss.loss_weight(0) : 1;
-}
-
-/// The name of what a loss compares with, for losses that share it.
-std::string target_of(const LayerParameter& loss, const std::string& prediction) {
-  for (const std::string& bottom : loss.bottom()) {
-    if (bottom != prediction) return bottom;
-  }
-  return {};
 }
 
 std::string free_name(const std::string& wanted, const std::string& other,
@@ -151,23 +147,23 @@ std::vector<PredictionHead> heads_of(const LayerGraph& graph, const NetParameter
   const auto add_loss = [&](const LayerParameter& loss, const std::vector<int>& reads) {
     if (!is_loss(loss) || reads.empty() || (has_boxes && is_loss_of_boxes(loss.type()))) return;
     losses.insert(loss.name());
-    int value = reads[0];
-    if (is_symmetric(loss.type()) && reads.size() > 1 && !is_learned(graph, reads[0]) &&
-        is_learned(graph, reads[1]))
-      value = reads[1];
-    if (names_a_loss(loss.type()) && is_learned(graph, value))
-      heads.push_back({value, loss, weight_of(loss)});
+    int value = reads[0], target = reads.size() > 1 ? reads[1] : -1;
+    if (is_symmetric(loss.type()) && target >= 0 && !is_computed(graph, value) &&
+        is_computed(graph, target))
+      std::swap(value, target);
+    if (names_a_loss(loss.type()) && is_computed(graph, value))
+      heads.push_back({value, target, loss, weight_of(loss)});
   };
   for (const LayerNode& node : graph.nodes) {
     const LayerParameter& layer = node.param;
-    if (makes_boxes(layer.type())) heads.push_back({node.makes.at(0), layer, 0});
+    if (makes_boxes(layer.type())) heads.push_back({node.makes.at(0), -1, layer, 0});
     // A decoder's sequences are what its scores are for.
-    if (layer.type() == "CTCGreedyDecoder") heads.push_back({node.makes.at(0), layer, 0});
+    if (layer.type() == "CTCGreedyDecoder") heads.push_back({node.makes.at(0), -1, layer, 0});
     if (is_loss(layer)) {
       add_loss(layer, node.reads);
     } else if (is_measure(layer) && layer.type() != "Silence" && layer.type() != "HDF5Output" &&
                !node.reads.empty()) {
-      heads.push_back({node.reads[0], layer, 0});
+      heads.push_back({node.reads[0], node.reads.size() > 1 ? node.reads[1] : -1, layer, 0});
     }
   }
   for (const LayerParameter& layer : training.layer()) {
@@ -186,19 +182,19 @@ std::vector<PredictionHead> heads_of(const LayerGraph& graph, const NetParameter
 
 std::vector<PredictionHead> main_heads(std::vector<PredictionHead> heads,
                                        std::vector<std::string>& dropped) {
-  std::map<std::string, double> most;  // by what is compared with
+  std::map<int, double> most;  // by what is compared with
   std::set<int> kept;
   for (const PredictionHead& head : heads) {
-    double& weight = most[target_of(head.layer, head.layer.bottom(0))];
+    double& weight = most[head.target];
     weight = std::max(weight, head.weight);
   }
-  std::set<std::string> aside;  // predictions
+  std::set<int> aside;  // predictions
   std::vector<PredictionHead> main;
   for (PredictionHead& head : heads) {
-    const std::string target = target_of(head.layer, head.layer.bottom(0));
-    if (head.weight > 0 && head.weight < most.at(target) && head.layer.type() != "CenterLoss") {
+    if (head.weight > 0 && head.target >= 0 && head.weight < most.at(head.target) &&
+        head.layer.type() != "CenterLoss") {
       dropped.push_back(head.layer.name());
-      aside.insert(head.layer.bottom(0));
+      aside.insert(head.value);
     } else {
       main.push_back(std::move(head));
     }
@@ -207,7 +203,7 @@ std::vector<PredictionHead> main_heads(std::vector<PredictionHead> heads,
   const bool has_others = std::ranges::any_of(
       main, [](const PredictionHead& head) { return head.layer.type() != "CenterLoss"; });
   std::erase_if(main, [&](const PredictionHead& head) {
-    return (head.weight == 0 && aside.count(head.layer.bottom(0)) > 0) ||
+    return (head.weight == 0 && aside.count(head.value) > 0) ||
            (has_others && head.layer.type() == "CenterLoss");
   });
   return main;

@@ -16,6 +16,7 @@ bool is_measure(const LayerParameter& layer);
 /// A prediction that a loss or a test reads.
 struct PredictionHead {
   int value = -1;        // of the graph
+  int target = -1;       // of the graph: what it is compared with; -1: nothing
   LayerParameter layer;  // the loss or the test
   double weight = 0;     // of the loss; 0 for a test
 };

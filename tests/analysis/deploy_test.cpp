@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <set>
 
+#include "analysis/prediction_heads.hpp"
 #include "crema/net.hpp"
 #include "crema/random.hpp"
 #include "model/text_format.hpp"
@@ -112,6 +113,43 @@ TEST_F(Deploy, KnowsWhatLossesAreOf) {
   // The label first.
   EXPECT_EQ(last("layer { name: 'l' type: 'EuclideanLoss' bottom: 'label' bottom: 'fc' top: 'l' }"),
             "InnerProduct conv -> fc");
+  EXPECT_EQ(
+      last(
+          "layer { name: 'half' type: 'Power' bottom: 'label' top: 'half' power_param { scale: 0.5 "
+          "} } layer { name: 'l' type: 'EuclideanLoss' bottom: 'half' bottom: 'fc' top: 'l' }"),
+      "InnerProduct conv -> fc");
+}
+
+// Whatever computes it, a prediction is one, and neither loss nor label stays.
+TEST_F(Deploy, KnowsPredictionsOfAllLayers) {
+  for (const std::string layer :
+       {"type: 'Convolution3D' convolution3d_param { num_output: 2 kernel_size: 1 kernel_depth: 1 "
+        "}",
+        "type: 'PReLU'", "type: 'BatchNorm'",
+        "type: 'DepthwiseConvolution' convolution_param { num_output: 3 kernel_size: 1 group: 3 }",
+        "type: 'LRN'", "type: 'LocallyConnected'"}) {
+    NetParameter net = parse(text(
+        "layer { name: 'data' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: "
+        "4 dim: 3 dim: 8 dim: 8 } shape { dim: 4 dim: 1 dim: 8 dim: 8 } } }"
+        "layer { name: 'x' bottom: 'data' top: 'x' ",
+        layer,
+        " } layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'label' top: 'l' "
+        "}"));
+    const LayerGraph graph(net);
+    const std::vector<PredictionHead> heads = heads_of(graph, net);
+    ASSERT_EQ(heads.size(), 1U) << layer;
+    EXPECT_EQ(graph.name(heads[0].value), "x") << layer;
+    EXPECT_EQ(graph.name(heads[0].target), "label") << layer;
+  }
+  // A loss of labels alone is none of a prediction.
+  const std::string why = why_not(
+      text(kClassifier,
+           "layer { name: 'l' type: 'HingeLoss' bottom: 'label' bottom: 'label' top: 'l' }"));
+  EXPECT_NE(why.find("--outputs"), std::string::npos) << why;
+  const DeployedNet without = deploy(kClassifier);
+  EXPECT_EQ(lines_of(without.net).back(), "InnerProduct conv -> fc");
+  ASSERT_EQ(without.notes.size(), 1U);
+  EXPECT_NE(without.notes[0].find("no loss"), std::string::npos);
 }
 
 TEST_F(Deploy, LeavesAuxiliaryLossesOut) {
@@ -127,6 +165,20 @@ TEST_F(Deploy, LeavesAuxiliaryLossesOut) {
   EXPECT_EQ(deployed.net.layer_size(), 6);
   ASSERT_EQ(deployed.notes.size(), 1U);
   EXPECT_NE(deployed.notes[0].find("side_loss"), std::string::npos);
+}
+
+TEST_F(Deploy, LeavesAuxiliaryLossesOutWhereTheLabelIsFirst) {
+  const DeployedNet deployed = deploy(text(
+      kClassifier,
+      "layer { name: 'side' type: 'InnerProduct' bottom: 'conv' top: 'side' inner_product_param { "
+      "num_output: 1 } }"
+      "layer { name: 'side_loss' type: 'EuclideanLoss' bottom: 'label' bottom: 'side' top: 's' "
+      "loss_weight: 0.3 }"
+      "layer { name: 'main' type: 'InnerProduct' bottom: 'fc' top: 'main' inner_product_param { "
+      "num_output: 1 } }"
+      "layer { name: 'loss' type: 'EuclideanLoss' bottom: 'label' bottom: 'main' top: 'l' }"));
+  ASSERT_EQ(deployed.outputs.size(), 1U);
+  EXPECT_EQ(deployed.outputs[0].blob, "main");
 }
 
 TEST_F(Deploy, KeepsTwoTasksApart) {
@@ -162,6 +214,8 @@ layer { name: 'loss' type: 'MultiBoxLoss' bottom: 'loc' bottom: 'conf' bottom: '
   EXPECT_EQ(deployed.outputs.size(), 1U);
   EXPECT_EQ(deployed.inputs.size(), 1U);
   EXPECT_EQ(deployed.inputs[0].shape, (Shape{1, 3, 8, 8}));
+  ASSERT_EQ(deployed.notes.size(), 1U);
+  EXPECT_NE(deployed.notes[0].find("confidence of 0.01"), std::string::npos) << deployed.notes[0];
 }
 
 TEST_F(Deploy, TakesShapesBatchAndOutputs) {
@@ -172,6 +226,9 @@ TEST_F(Deploy, TakesShapesBatchAndOutputs) {
   const DeployedNet deployed = deploy(text(kClassifier, kSoftmaxLoss), options);
   EXPECT_EQ(deployed.inputs[0].shape, (Shape{4, 1, 9, 7}));
   EXPECT_EQ(lines_of(deployed.net).back(), "Dropout conv -> conv");
+  options.outputs = {"conv", "fc"};
+  EXPECT_NE(why_not(text(kClassifier, kSoftmaxLoss), options).find("'conv' cannot be an output"),
+            std::string::npos);
   options.outputs = {"convo"};
   EXPECT_NE(why_not(text(kClassifier, kSoftmaxLoss), options).find("did you mean 'conv'"),
             std::string::npos);
@@ -179,6 +236,46 @@ TEST_F(Deploy, TakesShapesBatchAndOutputs) {
   options.shapes["date"] = {1};
   EXPECT_NE(why_not(text(kClassifier, kSoftmaxLoss), options).find("no input 'date'"),
             std::string::npos);
+  options.shapes = {{"", {9, 7}}};
+  EXPECT_NE(why_not(text(kClassifier, kSoftmaxLoss), options).find("channels, height and width"),
+            std::string::npos);
+}
+
+// Of a data layer whose records are cut into several inputs, the shape is that of its records.
+TEST_F(Deploy, TakesTheShapeOfWhatIsCut) {
+  const std::string pairs =
+      "layer { name: 'pairs' type: 'Data' top: 'both' top: 'label' data_param { source: '/none' "
+      "batch_size: 6 backend: LMDB } }"
+      "layer { name: 'cut' type: 'Slice' bottom: 'both' top: 'a' top: 'b' slice_param { axis: 0 } }"
+      "layer { name: 'fc' type: 'InnerProduct' bottom: 'a' top: 'fc' inner_product_param { "
+      "num_output: 5 } }"
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'fc' bottom: 'label' top: 'loss' }";
+  const std::string why = why_not(pairs);
+  EXPECT_NE(why.find("the shape of 'both' cannot be told"), std::string::npos) << why;
+  EXPECT_NE(why.find("--shape=both=3x224x224"), std::string::npos) << why;
+  for (const char* name : {"", "both"}) {
+    const DeployedNet deployed = deploy(pairs, {.shapes = {{name, {2, 28, 28}}}});
+    ASSERT_EQ(deployed.inputs.size(), 1U);
+    EXPECT_EQ(deployed.inputs[0].blob, "a");
+    EXPECT_EQ(deployed.inputs[0].shape, (Shape{1, 2, 28, 28}));
+  }
+  const DeployedNet channels =
+      deploy(std::string(pairs).replace(pairs.find("axis: 0"), 7, "axis: 1"),
+             {.shapes = {{"", {2, 9, 9}}}});
+  EXPECT_EQ(channels.inputs[0].shape, (Shape{1, 1, 9, 9}));
+  EXPECT_EQ(deploy(pairs, {.shapes = {{"a", {3, 9, 9}}}}).inputs[0].shape, (Shape{1, 3, 9, 9}));
+}
+
+TEST_F(Deploy, NamesTheInputsWithoutAShape) {
+  const std::string why = why_not(
+      "layer { name: 'data' type: 'Data' top: 'data' top: 'info' transform_param { crop_size: 8 } "
+      "data_param { source: '/none' backend: LMDB batch_size: 2 } }"
+      "layer { name: 'sum' type: 'InnerProduct' bottom: 'data' top: 'sum' inner_product_param { "
+      "num_output: 1 } }"
+      "layer { name: 'more' type: 'InnerProduct' bottom: 'info' top: 'more' inner_product_param { "
+      "num_output: 1 } }"
+      "layer { name: 'all' type: 'Eltwise' bottom: 'sum' bottom: 'more' top: 'all' }");
+  EXPECT_NE(why.find("the shape of 'info' cannot be told"), std::string::npos) << why;
 }
 
 TEST_F(Deploy, SaysWhatItCannotTell) {

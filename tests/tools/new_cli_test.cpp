@@ -1,5 +1,7 @@
 // crema new: the files of a net for images of one's own, from which the next commands train it.
 #include <fstream>
+#include <map>
+#include <regex>
 #include <sstream>
 
 #include "crema/random.hpp"
@@ -37,6 +39,13 @@ class NewCliTest : public CliTest {
     for (const std::string& part : parts)
       EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
     EXPECT_FALSE(fs::exists(path("refused"))) << arguments;
+  }
+  /// The last line that crema new prints, with some of its words replaced.
+  static std::string last_command(const Output& made, const std::string& from,
+                                  const std::string& to) {
+    std::string command = made.text.substr(made.text.rfind("\n  crema ") + 9);
+    command.pop_back();
+    return command.replace(command.find(from), from.size(), to);
   }
   /// The digits that ship, as photos/7/00000000.png and so on.
   void export_digits(int count) const {
@@ -102,12 +111,11 @@ TEST_F(NewCliTest, ClassesOfImagesTrainAtOnce) {
   const Output tested_again =
       in_folder("test --model my_net/train_val.prototxt --confusion" + weights);
   EXPECT_TRUE(tested_again.says(text(tested, " labels"))) << tested_again.text;
-  // As the last line that crema new prints.
-  std::string classify = made.text.substr(made.text.find("  crema classify") + 8);
-  classify.replace(classify.find("300.caffemodel"), 14, "60.caffemodel");
-  classify.replace(classify.find("photo.jpg"), 9, "photos/1 --top 1");
-  classify.pop_back();
-  const Output classified = in_folder(classify);
+  EXPECT_TRUE(
+      made.says("crema classify --model my_net/deploy.prototxt --weights "
+                "my_net/my_net_best.caffemodel photo.jpg\n"))
+      << made.text;
+  const Output classified = in_folder(last_command(made, "photo.jpg", "photos/1 --top 1"));
   EXPECT_EQ(classified.status, 0) << classified.text;
   EXPECT_GT(2 * classified.count("- \"1\"\n"), classified.count("- \"")) << classified.text;
 
@@ -116,7 +124,26 @@ TEST_F(NewCliTest, ClassesOfImagesTrainAtOnce) {
   const Output tuned = in_folder("new tuned --images photos --from lenet --weights auto");
   ASSERT_EQ(tuned.status, 0) << tuned.text;
   EXPECT_TRUE(tuned.says("weights: lenet.caffemodel; new: ip2_tuned")) << tuned.text;
-  EXPECT_TRUE(tuned.says("3 layers begin with these weights")) << tuned.text;
+  EXPECT_TRUE(tuned.says("3 of 4 layers begin with these weights; from random values: ip2_tuned"))
+      << tuned.text;
+  // Pixels are those of the training of the weights, not of the model, and not of these images.
+  const size_t mean = net.find("mean_value: ");
+  const std::string pixels = net.substr(mean, net.find('\n', mean) - mean);
+  EXPECT_NE(pixels.find("mean_value: 3"), std::string::npos) << pixels;
+  for (const char* label : {"0", "1"}) {
+    fs::create_directories(path(text("bright/", label)));
+    for (const char* file : {"a", "b"})
+      write(text("bright/", label, "/", file, ".pgm"),
+            "P5\n28 28\n255\n" + std::string(784, '\xee'));
+  }
+  ASSERT_EQ(
+      in_folder("new bright_net --images bright --from lenet --weights lenet.caffemodel").status,
+      0);
+  for (const char* folder : {"tuned", "bright_net"}) {
+    const std::string own = read(path(std::string(folder) + "/train_val.prototxt"));
+    EXPECT_NE(own.find(pixels), std::string::npos) << pixels << " is not in: " << own;
+    EXPECT_NE(own.find("as the weights say that they were trained"), std::string::npos) << own;
+  }
   EXPECT_NE(read(path("tuned/solver.prototxt")).find("weights: \"lenet.caffemodel\""),
             std::string::npos);
   set_iterations("tuned", 20);
@@ -125,15 +152,39 @@ TEST_F(NewCliTest, ClassesOfImagesTrainAtOnce) {
   refuses("new refused --images photos --from lenet --weights auto --size 32", {"ip1"});
 
   refuses("new my_net --images photos", {"'my_net' exists", "--overwrite"});
+  // A failure leaves what was there, and no more.
+  fs::create_directories(path("empty_folder"));
+  EXPECT_EQ(in_folder("new empty_folder --images photos --from resnet50 --size 16").status, 1);
+  EXPECT_TRUE(fs::is_empty(path("empty_folder")));
+  const auto files = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::directory_iterator(path("my_net")))
+      all[entry.path().filename().string()] = read(entry.path());
+    return all;
+  };
+  const auto before = files();
+  for (const char* wrong : {"--from lenet --weights lenet.caffemodel --size 32",
+                            "--from digits_unet", "--segment photos/1", "--detect photos/1"})
+    EXPECT_EQ(in_folder(text("new my_net --images photos --overwrite ", wrong)).status, 1) << wrong;
+  EXPECT_EQ(files(), before);
   EXPECT_EQ(in_folder("new my_net --images photos --overwrite").status, 0);
+  EXPECT_NE(files(), before);
+  EXPECT_FALSE(fs::exists(path("my_net/.crema_new")));
   refuses("new refused --images photos --from lenett",
           {"no model 'lenett'", "did you mean 'lenet'"});
   refuses("new refused --images photos --from resnet18 --weights auto",
           {"no weights of 'resnet18'", "scripts/from_torchvision.py resnet18"});
   refuses("new refused --images photos --from resnet50 --size 16",
-          {"'resnet50' does not take images of this size", "greater --size"});
+          {"'resnet50' does not take images of 16x16", "--size=224"});
+  refuses("new refused --images photos --from keyword_hdf5", {"HDF5Data and no images"});
+  refuses("new refused --images photos --from resnet20_finetune", {"'centred' (Power)"});
+  refuses("new refused --images photos --from mobilenet_v2 --weights auto",
+          {"no weights of 'mobilenet_v2'", "those of alexnet"});
+  refuses("new refused --images photos --weights auto", {"resnet50, resnet18", "working folder"});
+  write("we\"ird.caffemodel", "");
+  refuses("new refused --images photos --weights 'we\"ird.caffemodel'", {"without quotes"});
   refuses("new refused --images photos --from digits_unet", {"no classifier"});
-  refuses("new refused --images photos --from ssd_shapes", {"no classifier"});
+  refuses("new refused --images photos --from ssd_shapes", {"reads AnnotatedData"});
   refuses("new refused --images photos/1", {"no folder of images", "a folder of its own"});
 }
 
@@ -149,15 +200,36 @@ TEST_F(NewCliTest, FoldersForTestsAreTaken) {
   const std::string net = read(path("my_net/train_val.prototxt"));
   EXPECT_NE(net.find("source: \"photos/train\"  backend: FOLDER"), std::string::npos) << net;
   EXPECT_FALSE(fs::exists(path("my_net/train.txt")));
+  EXPECT_FALSE(made.says("note:")) << made.text;
+  // What is not used is told of, and names with blanks have quotes.
+  write("photos/train/f.ppm", ppm(8, 8, std::string(192, '\x30')));
+  const Output again = in_folder("new 'my net' --images photos/ --from lenet");
+  EXPECT_TRUE(again.says("note: 1 image in 'photos/' left out, such as 'train/f.ppm'"))
+      << again.text;
+  EXPECT_TRUE(again.says("crema train --solver \"my net/solver.prototxt\"")) << again.text;
+  EXPECT_TRUE(again.says("--weights \"my net/my net_best.caffemodel\"")) << again.text;
+  EXPECT_NE(read(path("my net/solver.prototxt")).find("Made by: crema new \"my net\" --images"),
+            std::string::npos);
+  fs::remove(path("photos/train/f.ppm"));
+  fs::create_directories(path("here"));
+  EXPECT_EQ(run("new . --images ../photos", "cd '" + path("here") + "' && " CREMA_TOOL).status, 0);
+  EXPECT_NE(read(path("here/solver.prototxt")).find("snapshot_prefix: \"./here\""),
+            std::string::npos);
+  // The size of the model, where its net takes no smaller one.
+  const Output larger = in_folder("new inception --images photos --from inception_v3");
+  EXPECT_TRUE(larger.says("net: inception_v3 at 299x299")) << larger.text;
+  // A bad image among the tests.
+  write("photos/val/ant/g.png", "no image");
+  refuses("new refused --images photos", {"1 of 6 images", "photos/val/ant/g.png"});
+  fs::remove(path("photos/val/ant/g.png"));
   fs::remove_all(path("photos/val/bee"));
   refuses("new refused --images photos", {"need the same folders", "'bee'"});
   fs::remove_all(path("photos/val"));
   refuses("new refused --images photos/train/ant", {"no folder of images"});
-  refuses("new refused --images photos", {"one class alone, 'train'"});
+  refuses("new refused --images photos", {"no val/ beside it", "--images=photos/train"});
   refuses("new refused --images nothing", {"--images=nothing is not there"});
   fs::create_directories(path("photos/empty"));
   refuses("new refused --images photos", {"'empty' has no image"});
-  write("small.ppm", "");
   for (const char* name : {"x", "y"}) {
     fs::create_directories(path(text("tiny/", name)));
     for (const char* file : {"/1.ppm", "/2.ppm"})
@@ -165,6 +237,8 @@ TEST_F(NewCliTest, FoldersForTestsAreTaken) {
   }
   refuses("new refused --images tiny", {"too small", "4 pixels"});
   refuses("new refused --images tiny --detect a --segment b", {"--detect", "--segment"});
+  fs::rename(path("tiny/x"), path("tiny/ x"));
+  refuses("new refused --images tiny", {"tiny/ x'", "blank"});
 }
 
 /// A scene of 96x96: gray noise, and a bright square at (x, y).
@@ -220,15 +294,21 @@ TEST_F(NewCliTest, BoxesMakeADetector) {
   ASSERT_EQ(trained.status, 0) << trained.text;
   // Chance finds next to nothing.
   EXPECT_GT(last_value(trained, "mAP"), 0.4) << trained.text;
-  const std::string weights = " --weights my_net/my_net_iter_120.caffemodel ";
+  const std::string weights = " --weights my_net/my_net_best.caffemodel ";
   EXPECT_EQ(in_folder("test --model my_net/train_val.prototxt --per_class" + weights).status, 0);
-  std::string detect = made.text.substr(made.text.find("  crema detect") + 8);
-  detect = detect.substr(0, detect.find("my_net_iter_")) + "my_net_iter_120.caffemodel" +
-           detect.substr(detect.find(".caffemodel") + 11);
-  detect.replace(detect.find("photo.jpg"), 9, "photos/1.ppm");
-  detect.pop_back();
-  const Output detected = in_folder(detect);
+  const Output detected = in_folder(last_command(made, "photo.jpg", "photos/1.ppm"));
   EXPECT_EQ(detected.status, 0) << detected.text;
+  EXPECT_TRUE(detected.says("blue") || detected.says("red")) << detected.text;
+
+  // Weights of other classes: the layers of scores are new.
+  for (int i = 0; i < 60; i += 2)
+    std::ofstream(path(text("boxes/", i, ".xml")))
+        << std::regex_replace(voc(draw(random)), std::regex("blue|red"), "green");
+  const Output tuned =
+      in_folder("new tuned --images photos --detect boxes --weights my_net/my_net_best.caffemodel");
+  ASSERT_EQ(tuned.status, 0) << tuned.text;
+  EXPECT_TRUE(tuned.says("3 classes (blue, green, red)")) << tuned.text;
+  EXPECT_TRUE(tuned.says("conf_tuned")) << tuned.text;
 
   fs::create_directories(path("none"));
   refuses("new refused --images photos --detect none", {"no image", ".xml", ".txt"});
@@ -253,12 +333,43 @@ TEST_F(NewCliTest, MasksMakeASegmentation) {
   // Some 85% of the pixels are the ground.
   const Output tested = in_folder(
       "test --model my_net/train_val.prototxt --confusion --weights "
-      "my_net/my_net_iter_40.caffemodel");
+      "my_net/my_net_best.caffemodel");
   EXPECT_EQ(tested.status, 0) << tested.text;
-  EXPECT_GT(last_value(trained, "accuracy"), 0.93) << tested.text;
+  EXPECT_GT(last_value(trained, "accuracy"), 0.93) << trained.text;
   EXPECT_NE(read(path("my_net/deploy.prototxt")).find("type: \"Softmax\""), std::string::npos);
 
-  refuses("new refused --images photos --segment masks --size 50", {"multiple of 16", "48"});
+  refuses("new refused --images photos --segment masks --size 50", {"50x50", "--size=48"});
+  refuses("new refused --images photos --segment masks --from lenet",
+          {"'lenet' is no net for segmentation"});
+  // Weights of other classes, and a class that few pixels have.
+  write("masks/7.pgm", "P5\n96 96\n255\n" + std::string(96 * 96, '\x04'));
+  const Output tuned = in_folder(
+      "new tuned --images photos --segment masks --size 48 --weights "
+      "my_net/my_net_best.caffemodel");
+  ASSERT_EQ(tuned.status, 0) << tuned.text;
+  EXPECT_TRUE(tuned.says("5 classes of pixels")) << tuned.text;
+  EXPECT_TRUE(tuned.says("no pixel of a mask has class 3")) << tuned.text;
+  EXPECT_TRUE(tuned.says("_tuned; pixels: ")) << tuned.text;
+  // Gray levels are no classes, even if one mask alone has them.
+  write("masks/7.pgm", "P5\n96 96\n255\n" + std::string(96 * 96, '\x80'));
+  refuses("new refused --images photos --segment masks", {"values up to 128", "but not 3"});
+  fs::create_directories(path("divided/train"));
+  fs::create_directories(path("divided/test"));
+  for (int i = 0; i < 12; ++i) {
+    fs::copy(path(text("photos/", i, ".ppm")), path(text(i < 6    ? "divided/train/"
+                                                         : i < 10 ? "divided/test/"
+                                                                  : "divided/",
+                                                         i, ".ppm")));
+    write(text("masks/", i, ".pgm"),
+          "P5\n96 96\n255\n" + std::string(48 * 96, '\0') + std::string(48 * 96, '\xff'));
+  }
+  const Output divided = in_folder("new divided_net --images divided --segment masks");
+  ASSERT_EQ(divided.status, 0) << divided.text;
+  EXPECT_TRUE(divided.says("2 classes of pixels, 6 images for training and 4 for tests\n"))
+      << divided.text;
+  EXPECT_TRUE(divided.says("note: 2 images left out")) << divided.text;
+  EXPECT_NE(read(path("divided_net/train_val.prototxt")).find("label_divide_factor: 255"),
+            std::string::npos);
   refuses("new refused --images photos --segment photos", {"name one folder"});
   refuses("new refused --images photos --segment masks --weights auto", {"--weights=FILE"});
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,8 @@ struct AnnotationFile {
 /// Error, with line or byte, for a text that is not of the form. In builds without
 /// CREMA_ANNOTATIONS: an Error always.
 AnnotationFile parse_voc_xml(const std::string& text, const LabelNames& names);
+/// Adds the names of the objects' classes in a file of PASCAL VOC. Errors as above, with the path.
+void add_voc_classes(const std::string& path, std::set<std::string>& names);
 AnnotationFile parse_coco_image(const std::string& text, const LabelNames& names);
 
 /// An image of a COCO data set, one file for all.

@@ -5,6 +5,7 @@
 #include "core/parse_number.hpp"
 #include "crema/error.hpp"
 #include "data/boxes/annotation_files.hpp"
+#include "data/records/image_list.hpp"
 #include "data/records/text_list.hpp"
 
 namespace crema {
@@ -12,19 +13,25 @@ namespace {
 
 std::string_view text_of(const pugi::xml_node& node) { return trimmed(node.child_value()); }
 
+/// The root of the file. Error for another text.
+pugi::xml_node annotation_of(pugi::xml_document& document, const std::string& text) {
+  const pugi::xml_parse_result result = document.load_buffer(text.data(), text.size());
+  if (!result)
+    throw Error("line ", line_at(text, static_cast<size_t>(result.offset)), ": it is no XML (",
+                result.description(), "); give --label_type for files of another form");
+  const pugi::xml_node root = document.child("annotation");
+  if (!root)
+    throw Error("it is XML without <annotation>; PASCAL VOC writes <annotation> with <object>");
+  return root;
+}
+
 class VocReader {
  public:
   VocReader(const std::string& text, const LabelNames& names) : text_(text), names_(names) {}
 
   AnnotationFile read() {
     pugi::xml_document document;
-    const pugi::xml_parse_result result = document.load_buffer(text_.data(), text_.size());
-    if (!result)
-      throw Error("line ", line_at(text_, static_cast<size_t>(result.offset)), ": it is no XML (",
-                  result.description(), "); give --label_type for files of another form");
-    const pugi::xml_node root = document.child("annotation");
-    if (!root)
-      throw Error("it is XML without <annotation>; PASCAL VOC writes <annotation> with <object>");
+    const pugi::xml_node root = annotation_of(document, text_);
     const pugi::xml_node size = root.child("size");
     file_.image = {side(size, "height"), side(size, "width")};
     for (const pugi::xml_node& object : root.children("object")) add(object);
@@ -80,6 +87,19 @@ class VocReader {
 
 AnnotationFile parse_voc_xml(const std::string& text, const LabelNames& names) {
   return VocReader(text, names).read();
+}
+
+void add_voc_classes(const std::string& path, std::set<std::string>& names) {
+  std::string text;
+  read_file_bytes(path, text);
+  try {
+    pugi::xml_document document;
+    for (const pugi::xml_node& object : annotation_of(document, text).children("object"))
+      names.emplace(text_of(object.child("name")));
+    names.erase("");  // an Error where the boxes are read
+  } catch (const Error& error) {
+    throw Error("'", path, "': ", error.message());
+  }
 }
 
 }  // namespace crema

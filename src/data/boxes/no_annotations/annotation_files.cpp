@@ -16,6 +16,7 @@ namespace {
 }  // namespace
 
 AnnotationFile parse_voc_xml(const std::string&, const LabelNames&) { refuse("XML"); }
+void add_voc_classes(const std::string&, std::set<std::string>&) { refuse("XML"); }
 AnnotationFile parse_coco_image(const std::string&, const LabelNames&) { refuse("JSON"); }
 CocoDataset read_coco_dataset(const std::string&, const LabelNames&) { refuse("JSON"); }
 
