@@ -1,5 +1,4 @@
 // crema compute-image-mean: the mean image of a database. The published name and flags work too.
-#include <glog/logging.h>
 
 #include "data/transform/image_mean.hpp"
 #include "model/binary_format.hpp"
@@ -10,6 +9,7 @@
 #include "tools/convert_report.hpp"
 #include "tools/database_flags.hpp"
 #include "tools/output_file.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 namespace {
@@ -33,15 +33,16 @@ int compute_image_mean(const std::vector<std::string>& arguments) {
     BlobProto blob;
     mean.save(blob);
     write_binary_proto_atomically(arguments[1], blob);
-    LOG(INFO) << "Write to " << arguments[1];
+    say(text("Write to ", arguments[1]));
   }
   if (mean.deep > 0)
-    LOG(WARNING) << mean.deep << " of " << mean.records
-                 << " images have more than 8 bits a channel, of which the upper 8 count";
-  LOG(INFO) << "Number of records: " << mean.records << ", each of " << mean.shape.str();
-  LOG(INFO) << "Number of channels: " << mean.channel_means.size();
+    say(Severity::warning,
+        text(mean.deep, " of ", mean.records,
+             " images have more than 8 bits a channel, of which the upper 8 count"));
+  say(text("Number of records: ", mean.records, ", each of ", mean.shape.str()));
+  say(text("Number of channels: ", mean.channel_means.size()));
   for (size_t c = 0; c < mean.channel_means.size(); ++c) {
-    LOG(INFO) << "mean_value channel [" << c << "]: " << mean.channel_means[c];
+    say(text("mean_value channel [", c, "]: ", mean.channel_means[c]));
   }
   return 0;
 }

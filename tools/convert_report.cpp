@@ -1,7 +1,5 @@
 #include "tools/convert_report.hpp"
 
-#include <glog/logging.h>
-
 #include <memory>
 #include <utility>
 
@@ -26,7 +24,7 @@ struct Shown {
     if (on_terminal()) {
       if (line.due(done == total)) line.draw(text(done, " of ", total, " records"));
     } else if (done % 1000 == 0 || done == total) {
-      LOG(INFO) << "Processed " << done << " " << what << ".";
+      say(text("Processed ", done, " ", what, "."));
     }
   }
 };
@@ -40,13 +38,14 @@ ConvertProgress show_progress(const std::string& what) {
 }
 
 void report(const ConvertReport& result, const std::string& output) {
-  for (const auto& problem : result.problems) LOG(WARNING) << printable_message(problem);
+  for (const auto& problem : result.problems) say(Severity::warning, printable_message(problem));
   if (result.bad > static_cast<int64_t>(result.problems.size())) {
-    LOG(WARNING) << "and " << result.bad - static_cast<int64_t>(result.problems.size()) << " more";
+    say(Severity::warning,
+        text("and ", result.bad - static_cast<int64_t>(result.problems.size()), " more"));
   }
-  for (const auto& warning : result.warnings) LOG(WARNING) << printable_message(warning);
-  LOG(INFO) << result.written << " records written to " << printable(output)
-            << (result.bad ? text(", ", result.bad, " bad ones left out") : "");
+  for (const auto& warning : result.warnings) say(Severity::warning, printable_message(warning));
+  say(text(result.written, " records written to ", printable(output),
+           result.bad ? text(", ", result.bad, " bad ones left out") : ""));
 }
 
 }  // namespace crema::tools

@@ -1,12 +1,11 @@
 #include "tools/detection_report.hpp"
 
-#include <glog/logging.h>
-
 #include <vector>
 
 #include "core/json.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 
@@ -24,13 +23,13 @@ void DetectionReport::log(bool per_class) const {
     for (const DetectionScores::Class& one : scores.classes(version_)) {
       const std::string name = class_name(names_, one.label);
       if (per_class)
-        LOG(INFO) << "class" << one.label << ": " << one.average_precision
-                  << (name.empty() ? "" : " (" + printable(name) + ")");
+        say(text("class", one.label, ": ", one.average_precision,
+                 name.empty() ? "" : " (" + printable(name) + ")"));
     }
     if (const auto mean = scores.mean(version_)) {
-      LOG(INFO) << printable(output) << " = " << *mean;
+      say(text(printable(output), " = ", *mean));
     } else {
-      LOG(WARNING) << printable(output) << ": no batch had a true box";
+      say(Severity::warning, text(printable(output), ": no batch had a true box"));
     }
   }
 }

@@ -2,7 +2,6 @@
 #include "analysis/draw.hpp"
 
 #include <fcntl.h>
-#include <glog/logging.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/output_file.hpp"
+#include "tools/terminal.hpp"
 
 DECLARE_string(phase);
 DEFINE_string(rankdir, "TB",
@@ -92,7 +92,7 @@ std::unique_ptr<Net> plan_of(const NetParameter& net, const SourceMap& source, C
   try {
     return std::make_unique<Net>(net, source, context, net_options(Phase::test));
   } catch (const Error& error) {
-    LOG(WARNING) << "drawn without shapes: " << error.what();
+    say(Severity::warning, text("drawn without shapes: ", error.what()));
     return nullptr;
   }
 }

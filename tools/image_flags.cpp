@@ -1,8 +1,7 @@
 #include "tools/image_flags.hpp"
 
-#include <glog/logging.h>
-
 #include "core/utf8.hpp"
+#include "tools/terminal.hpp"
 
 DEFINE_bool(gray, false, "Read images as grayscale.");
 DEFINE_bool(shuffle, false, "Shuffle the list.");
@@ -22,9 +21,9 @@ DEFINE_bool(skip_bad, false,
 namespace crema::tools {
 
 int report_check(const ConvertReport& result) {
-  for (const auto& problem : result.problems) LOG(WARNING) << printable_message(problem);
-  for (const auto& warning : result.warnings) LOG(WARNING) << printable_message(warning);
-  LOG(INFO) << result.bad << " bad images";
+  for (const auto& problem : result.problems) say(Severity::warning, printable_message(problem));
+  for (const auto& warning : result.warnings) say(Severity::warning, printable_message(warning));
+  say(text(result.bad, " bad images"));
   return result.bad ? 1 : 0;
 }
 

@@ -24,6 +24,7 @@
 #include "tools/interruption.hpp"
 #include "tools/output_file.hpp"
 #include "tools/spinning.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 namespace {
@@ -57,6 +58,7 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
   set_flags(command, line);
   check_log_folder();
   google::InitGoogleLogging(program);
+  use_plain_lines();
   load_plugins();
   const int status = command.run(arguments);
   finish_output();

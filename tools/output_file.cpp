@@ -1,13 +1,12 @@
 #include "tools/output_file.hpp"
 
-#include <glog/logging.h>
-
 #include <filesystem>
 
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "data/databases/database_folder.hpp"
 #include "tools/flags.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 namespace {
@@ -51,7 +50,7 @@ void check_replaced(const std::string& path, const std::vector<std::string>& inp
   if (FLAGS_overwrite) return;
   const bool is_of_kind = kind.is_of_kind && kind.is_of_kind(path);
   if (is_of_kind && called_by_published_name) {
-    LOG(INFO) << printable(path) << " exists already, a " << kind.name << ", and is replaced";
+    say(text(printable(path), " exists already, a ", kind.name, ", and is replaced"));
     return;
   }
   throw Error("'", path, "' exists already",

@@ -1,12 +1,11 @@
 #include "tools/output_means.hpp"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 
 #include "core/json.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 namespace {
@@ -47,34 +46,31 @@ void OutputMeans::add(int batch, const Tensor& values, const RecordPass& pass) {
     spread.add(value);
     means[static_cast<size_t>(i)].add(value, share);
     if (logs_batches && !in_one_line)
-      LOG(INFO) << "Batch " << batch << ", " << printable(name) << " = " << value;
+      say(text("Batch ", batch, ", ", printable(name), " = ", value));
   }
   if (!logs_batches) return;
   if (of_batch.count == 0) {
-    LOG(INFO) << "Batch " << batch << ", " << printable(name) << " (" << shape.str()
-              << "): no values";
+    say(text("Batch ", batch, ", ", printable(name), " (", shape.str(), "): no values"));
   } else if (in_one_line) {
-    LOG(INFO) << "Batch " << batch << ", " << printable(name) << " (" << shape.str()
-              << "): " << of_batch.str();
+    say(text("Batch ", batch, ", ", printable(name), " (", shape.str(), "): ", of_batch.str()));
   }
 }
 
 void OutputMeans::log(double batches, float weight) const {
   if (spread.count == 0) {
-    LOG(INFO) << printable(name) << " (" << shape.str() << "): no values in any batch";
+    say(text(printable(name), " (", shape.str(), "): no values in any batch"));
     return;
   }
   if (in_one_line) {
     const double sum = spread.sum / batches;  // of a batch
-    LOG(INFO) << printable(name) << " (" << shape.str() << "): " << spread.str()
-              << (weight != 0 ? text(" (sum ", sum, " * ", weight, " = ", weight * sum, " loss)")
-                              : "");
+    say(text(printable(name), " (", shape.str(), "): ", spread.str(),
+             weight != 0 ? text(" (sum ", sum, " * ", weight, " = ", weight * sum, " loss)") : ""));
     return;
   }
   for (const Spread& of_index : means) {
     const double mean = of_index.mean();
-    LOG(INFO) << printable(name) << " = " << mean
-              << (weight != 0 ? text(" (* ", weight, " = ", weight * mean, " loss)") : "");
+    say(text(printable(name), " = ", mean,
+             weight != 0 ? text(" (* ", weight, " = ", weight * mean, " loss)") : ""));
   }
 }
 

@@ -1,7 +1,5 @@
 #include "tools/record_pass.hpp"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <numeric>
 
@@ -9,19 +7,12 @@
 #include "crema/error.hpp"
 #include "proto/layer.pb.h"
 #include "tools/required_data.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 namespace {
 
 constexpr int kPublishedBatches = 50;
-
-void log(Severity severity, const std::string& text) {
-  if (severity >= Severity::warning) {
-    LOG(WARNING) << text;
-  } else {
-    LOG(INFO) << text;
-  }
-}
 
 bool carries(const Layer* layer) {
   const CarriesState* state = layer->carries_state();
@@ -76,7 +67,10 @@ std::vector<std::vector<double>> outputs_of(Net& net) {
 }  // namespace
 
 RecordPass::RecordPass(Net& net, std::optional<int> iterations)
-    : net_(net), in_step_(net.layers(), "", log), counted_once_(net.layers()) {
+    : net_(net),
+      in_step_(net.layers(), "",
+               [](Severity severity, const std::string& message) { say(severity, message); }),
+      counted_once_(net.layers()) {
   for (const Layer* layer : net.layers()) {
     const int tops = layer->param().top_size();
     if (tops == 0) makers_.push_back({"(automatic)" + layer->name(), {layer, 0}});
@@ -89,17 +83,16 @@ RecordPass::RecordPass(Net& net, std::optional<int> iterations)
   } else {
     batches_ = kPublishedBatches;
   }
-  LOG(INFO) << "Running for " << batches_ << " iterations.";
+  say(text("Running for ", batches_, " iterations."));
   if (records_ > 0) {
     const int64_t batch = sources_[0].data->records_per_batch(), rest = records_ % batch;
-    LOG(INFO) << records_ << " records in " << batches_ << (batches_ == 1 ? " batch" : " batches")
-              << " of " << batch << (rest != 0 ? text(", the last one of ", rest) : "")
-              << ": each counts once";
+    say(text(records_, " records in ", batches_, batches_ == 1 ? " batch" : " batches", " of ",
+             batch, rest != 0 ? text(", the last one of ", rest) : "", ": each counts once"));
   } else if (iterations) {
     warn_of_repeats(net, batches_, "--iterations");
   } else {
-    LOG(INFO) << "The net has no data layer whose records could be counted: " << kPublishedBatches
-              << " iterations are the published default, and --iterations gives another number";
+    say(text("The net has no data layer whose records could be counted: ", kPublishedBatches,
+             " iterations are the published default, and --iterations gives another number"));
   }
 }
 
@@ -127,9 +120,9 @@ bool RecordPass::count_records() {
     // In proportion to the sizes of batches.
     source.records = records_ * source.data->records_per_batch() / first.data->records_per_batch();
     if (source.data->records() > source.records)
-      LOG(WARNING) << "layer '" << source.name << "' has " << source.data->records()
-                   << " records, of which " << source.records << " are tested: layer '"
-                   << first.name << "' has no more (" << records_ << ")";
+      say(Severity::warning, text("layer '", source.name, "' has ", source.data->records(),
+                                  " records, of which ", source.records, " are tested: layer '",
+                                  first.name, "' has no more (", records_, ")"));
   }
   return true;
 }
@@ -179,13 +172,13 @@ void RecordPass::fill_last(const std::string& why) {
   const int64_t batch = sources_[0].data->records_per_batch(), rest = records_ % batch;
   int64_t divisor = batch;
   while (records_ % divisor != 0) --divisor;
-  LOG(WARNING) << "the last batch would have " << rest << " of " << batch
-               << " records, which the net cannot run on (" << why << "): it is filled with "
-               << batch - rest
-               << " records that were tested before. They do not count in classes and average "
-                  "precision, but they do in the other outputs of this batch; a batch_size that "
-                  "divides "
-               << records_ << ", such as " << divisor << ", makes all exact";
+  say(Severity::warning,
+      text("the last batch would have ", rest, " of ", batch,
+           " records, which the net cannot run on (", why, "): it is filled with ", batch - rest,
+           " records that were tested before. They do not count in classes and average "
+           "precision, but they do in the other outputs of this batch; a batch_size that "
+           "divides ",
+           records_, ", such as ", divisor, ", makes all exact"));
 }
 
 void RecordPass::run_without_bad() {

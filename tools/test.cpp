@@ -1,5 +1,4 @@
 // crema test: scores trained weights on a net's test data.
-#include <glog/logging.h>
 
 #include <algorithm>
 #include <cmath>
@@ -91,8 +90,8 @@ std::optional<ScoredLabels> scored_labels(const NetParameter& param, const NetOp
     std::vector<std::string> others;
     for (const auto& pair : found) others.push_back("'" + pair.scores + "'");
     others.pop_back();
-    LOG(INFO) << "Classes are counted by '" << found.back().scores << "'; --scores=BLOB takes "
-              << joined(others, " or ") << " instead";
+    say(text("Classes are counted by '", found.back().scores, "'; --scores=BLOB takes ",
+             joined(others, " or "), " instead"));
   }
   return found.back();
 }
@@ -168,7 +167,7 @@ void warn_of_unfinished(const Net& net) {
   for (const Layer* layer : net.layers()) {
     const CarriesState* state = layer->carries_state();
     if (state == nullptr || state->unfinished().empty()) continue;
-    LOG(WARNING) << "layer '" << layer->name() << "': " << state->unfinished();
+    say(Severity::warning, text("layer '", layer->name(), "': ", state->unfinished()));
   }
 }
 
@@ -180,7 +179,7 @@ void show_classes(const ConfusionReport& report, bool lists) {
   if (FLAGS_confusion || FLAGS_per_class || (lists && classes <= kMostListed)) {
     report.print_classes();
   } else if (lists) {
-    LOG(INFO) << "--per_class prints a line for each of the " << classes << " classes";
+    say(text("--per_class prints a line for each of the ", classes, " classes"));
   }
   if (FLAGS_confusion) report.print_pairs();
 }
@@ -266,7 +265,7 @@ int test(const std::vector<std::string>& arguments) {
   for (const OutputMeans& output : outputs) {
     if (is_exact) loss += output.loss(whole_batches, net.loss_weight(output.name));
   }
-  LOG(INFO) << "Loss: " << loss;
+  say(text("Loss: ", loss));
   for (const OutputMeans& output : outputs) output.log(whole_batches, net.loss_weight(output.name));
   detections.log(FLAGS_per_class);
   const ConfusionReport report{confusion, names};
@@ -275,8 +274,8 @@ int test(const std::vector<std::string>& arguments) {
     write_text_atomically(FLAGS_confusion_svg, confusion_svg(confusion, names));
   if (mistakes) {
     mistakes->finish();
-    LOG(INFO) << mistakes->count() << (mistakes->count() == 1 ? " image" : " images")
-              << " of another class than the net says: " << printable(FLAGS_save_mistakes);
+    say(text(mistakes->count(), mistakes->count() == 1 ? " image" : " images",
+             " of another class than the net says: ", printable(FLAGS_save_mistakes)));
   }
   if (FLAGS_json) {
     std::vector<std::string> members;

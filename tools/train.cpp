@@ -104,7 +104,6 @@ int train(const std::vector<std::string>& arguments) {
   refuse_arguments("train", arguments, "give the solver with --solver=FILE");
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "resume", FLAGS_resume);
-  use_plain_lines();
   SolverParameter given;
   SourceMap source;
   read_text_proto(required_flag("solver", FLAGS_solver), given, &source);

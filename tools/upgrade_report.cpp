@@ -1,11 +1,10 @@
 #include "tools/upgrade_report.hpp"
 
-#include <glog/logging.h>
-
 #include <filesystem>
 
 #include "core/utf8.hpp"
 #include "tools/flags.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 
@@ -18,20 +17,19 @@ int upgrade_file(const std::string& command, const std::vector<std::string>& arg
                 " arguments");
   const std::string &in = arguments[0], &out = arguments[1];
   const Upgrade done = upgrade(in);
-  for (const auto& warning : done.warnings) LOG(WARNING) << printable_message(warning);
-  for (const auto& change : done.changes) LOG(INFO) << printable_message(change);
+  for (const auto& warning : done.warnings) say(Severity::warning, printable_message(warning));
+  for (const auto& change : done.changes) say(printable_message(change));
   std::error_code unknown;
   const bool same = std::filesystem::equivalent(in, out, unknown);
   if (done.changes.empty()) {
-    LOG(INFO) << printable(in) << " is in the current form already"
-              << (same ? "; it stays as it is" : "");
+    say(text(printable(in), " is in the current form already", same ? "; it stays as it is" : ""));
     if (same) return 0;
   }
   if (same && !FLAGS_overwrite)
     throw Error("'", out, "' is the old file and the new one; give another name, or --overwrite");
   check_replaced(out, {}, kind);
   write(out);
-  LOG(INFO) << "Wrote " << printable(out);
+  say(text("Wrote ", printable(out)));
   return 0;
 }
 

@@ -1,5 +1,4 @@
 // crema verify-db: finds the records of a database that training could not use.
-#include <glog/logging.h>
 
 #include <algorithm>
 #include <iostream>
@@ -9,6 +8,7 @@
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
 #include "tools/database_flags.hpp"
+#include "tools/terminal.hpp"
 
 DEFINE_int64(classes, 0, "Labels have to be from 0 to this number, which is excluded. 0: any.");
 DECLARE_bool(check_size);
@@ -60,7 +60,7 @@ void print_labels(const VerifyReport& report, const LabelNames& names,
       std::cout << "records with " << number << (number == 1 ? " label: " : " labels: ")
                 << records.count << ", the first one '" << records.first_key << "'\n";
     }
-    LOG(WARNING) << "records have different numbers of labels, which data layers refuse";
+    say(Severity::warning, "records have different numbers of labels, which data layers refuse");
   }
   print_boxes(report, names);
   if (report.labels.empty()) return;
@@ -88,8 +88,8 @@ int verify_db(const std::vector<std::string>& arguments) {
   options.progress = show_progress();
   const VerifyReport report = verify_database(*source, options);
   options.progress = {};  // ends its line
-  for (const auto& problem : report.problems) LOG(ERROR) << printable_message(problem);
-  for (const auto& warning : report.warnings) LOG(WARNING) << printable_message(warning);
+  for (const auto& problem : report.problems) say(Severity::error, printable_message(problem));
+  for (const auto& warning : report.warnings) say(Severity::warning, printable_message(warning));
   std::cout << printable(source->name()) << "\nrecords: " << report.records << " (" << report.raw
             << " raw, " << report.encoded << " compressed, " << report.floats << " floats)\n";
   print_shapes(report);
