@@ -75,6 +75,12 @@ std::string human_value(double value) {
   return text;
 }
 
+std::string percent(double share, int decimals) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f%%", decimals, 100 * share);
+  return text;
+}
+
 size_t columns_of(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(
       text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
