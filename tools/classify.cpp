@@ -111,15 +111,34 @@ void check_resize(const ImageSize& resize, const Shape& sample) {
               " or --crop=ten");
 }
 
-/// The resize_param of the training, where no flag says how images are resized and the net's input
-/// can be cut out of what it makes; null for none.
-const ResizeParameter* trained_resize(const TransformationParameter& trained, const Shape& sample) {
-  const bool is_told = !FLAGS_resize.empty() || !FLAGS_interp.empty() || FLAGS_crop == "whole";
-  if (is_told || trained.resize_param_size() == 0) return nullptr;
+/// The resize_param of the training, if the net's input can be cut out of what it makes, and no
+/// flag says how images are resized; else null. Warns of a flag that says another size.
+const ResizeParameter* take_trained_resize(const TransformationParameter& trained,
+                                           const Shape& sample) {
+  if (trained.resize_param_size() == 0) return nullptr;
   const ResizeParameter& resize = trained.resize_param(0);
-  const bool covers = resize.height() >= static_cast<uint64_t>(sample[1]) &&
-                      resize.width() >= static_cast<uint64_t>(sample[2]);
-  return covers ? &resize : nullptr;
+  const auto height = static_cast<int64_t>(resize.height());
+  const auto width = static_cast<int64_t>(resize.width());
+  if (height < sample[1] || width < sample[2]) return nullptr;
+  const std::string words =
+      text("resize_param { resize_mode: ", ResizeParameter::Resize_mode_Name(resize.resize_mode()),
+           " height: ", height, " width: ", width, " }");
+  const char* const flag = !FLAGS_resize.empty()   ? "resize"
+                           : FLAGS_crop == "whole" ? "crop"
+                           : !FLAGS_interp.empty() ? "interp"
+                                                   : nullptr;
+  if (flag == nullptr) {
+    LOG(INFO) << "images are resized as those that the weights were trained on: " << words;
+    return &resize;
+  }
+  // Without --resize, the whole image gets the size of the input.
+  std::pair<int64_t, int64_t> size(sample[2], sample[1]);
+  if (!FLAGS_resize.empty()) size = parse_size("resize", FLAGS_resize);
+  const bool is_same =
+      resize.resize_mode() == ResizeParameter::WARP && size == std::pair(width, height);
+  if (!is_same)
+    warn_of_training(flag, gflags::GetCommandLineFlagInfoOrDie(flag).current_value, words);
+  return nullptr;
 }
 
 /// `trained`: what was made of images in training; empty if nothing is known of it.
@@ -127,7 +146,7 @@ ImageInputOptions read_input(const Sources& sources, const Shape& sample,
                              const TransformationParameter& trained) {
   ImageInputOptions options = image_options(sample, sources.mean, sources.channel_mean);
   if (sources.is_published && !options.interpolation) options.interpolation = Interpolation::linear;
-  const ResizeParameter* const resize = trained_resize(trained, sample);
+  const ResizeParameter* const resize = take_trained_resize(trained, sample);
   if (resize != nullptr) {
     *options.transform.add_resize_param() = *resize;
   } else if (!FLAGS_resize.empty()) {
@@ -266,9 +285,9 @@ int classify(const std::vector<std::string>& arguments) {
             "' has scores that are NaN; the weights may be damaged, or diverged in training "
             "(crema inspect counts such values)");
       std::vector<int> best = ranked(mean);
-      known.count(images[i].path, best);
+      known.count(images[i], best);
       best.resize(std::min(best.size(), static_cast<size_t>(FLAGS_top)));
-      print(images[i].path, mean, best, names, known.of(images[i].path));
+      print(images[i].path, mean, best, names, known.of(images[i]));
       if (pictures.wanted()) pictures.save(images[i].path, {}, lines_for(mean, best, names));
     }
   };

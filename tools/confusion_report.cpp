@@ -21,11 +21,8 @@ constexpr size_t kMostWidth = 100;
 constexpr size_t kMostTaken = 3;
 constexpr size_t kLongestName = 24;
 
-std::string percent(const std::optional<double>& share) {
-  if (!share) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f%%", 100 * *share);
-  return text;
+std::string share_or_dash(const std::optional<double>& share) {
+  return share ? percent(*share) : "-";
 }
 
 std::string json_share(const std::optional<double>& share) {
@@ -86,10 +83,11 @@ std::string class_label(const std::vector<std::string>& names, int64_t label) {
 void ConfusionReport::log_shares() const {
   const std::optional<double> top = confusion.top_k();
   LOG(INFO) << "Of " << confusion.positions() << " labels: accuracy "
-            << percent(confusion.accuracy())
-            << (top ? text(", of the best ", ConfusionMatrix::kTop, " ", percent(top)) : "")
-            << ", mean of the classes " << percent(confusion.mean_accuracy()) << ", mean F1 "
-            << percent(confusion.mean_f1()) << ", mean IoU " << percent(confusion.mean_iou())
+            << share_or_dash(confusion.accuracy())
+            << (top ? text(", of the best ", ConfusionMatrix::kTop, " ", share_or_dash(top)) : "")
+            << ", mean of the classes " << share_or_dash(confusion.mean_accuracy()) << ", mean F1 "
+            << share_or_dash(confusion.mean_f1()) << ", mean IoU "
+            << share_or_dash(confusion.mean_iou())
             << (confusion.ignored() != 0 ? text("; ", confusion.ignored(), " ignored") : "")
             << (confusion.undecided() != 0
                     ? text("; ", confusion.undecided(), " have scores of NaN alone")
@@ -120,14 +118,14 @@ void ConfusionReport::print_classes() const {
   for (int64_t c = 0; c < confusion.classes(); ++c) {
     line(labels[static_cast<size_t>(c)],
          {std::to_string(confusion.labelled(c)), std::to_string(confusion.predicted(c)),
-          percent(confusion.precision(c)), percent(confusion.accuracy(c)), percent(confusion.f1(c)),
-          percent(confusion.iou(c))},
+          share_or_dash(confusion.precision(c)), share_or_dash(confusion.accuracy(c)),
+          share_or_dash(confusion.f1(c)), share_or_dash(confusion.iou(c))},
          confusion.has_pairs() ? taken_for(*this, c) : "");
   }
   line("mean",
-       {std::to_string(confusion.positions()), "", percent(confusion.mean_precision()),
-        percent(confusion.mean_accuracy()), percent(confusion.mean_f1()),
-        percent(confusion.mean_iou())},
+       {std::to_string(confusion.positions()), "", share_or_dash(confusion.mean_precision()),
+        share_or_dash(confusion.mean_accuracy()), share_or_dash(confusion.mean_f1()),
+        share_or_dash(confusion.mean_iou())},
        "");
 }
 

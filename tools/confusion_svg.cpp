@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/utf8.hpp"
+#include "core/xml.hpp"
 #include "crema/error.hpp"
 #include "tools/confusion_report.hpp"
 #include "tools/text.hpp"
@@ -31,23 +32,7 @@ text { fill: #e6edf3 } .paper { fill: #0d1117 } .cells { fill: #161b22 } .grid {
 </style>
 )";
 
-std::string xml(const std::string& words) {
-  std::string all;
-  for (const char c : drawable(words)) {
-    if (c == '&') {
-      all += "&amp;";
-    } else if (c == '<') {
-      all += "&lt;";
-    } else if (c == '>') {
-      all += "&gt;";
-    } else if (c == '"') {
-      all += "&quot;";
-    } else {
-      all += c;
-    }
-  }
-  return all;
-}
+std::string xml(const std::string& words) { return xml_escaped(drawable(words)); }
 
 /// With one decimal where it needs one.
 std::string number(double value) {
@@ -56,12 +41,6 @@ std::string number(double value) {
   std::string all = text;
   if (all.ends_with(".0")) all.resize(all.size() - 2);
   return all;
-}
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f%%", 100 * share);
-  return text;
 }
 
 class Drawing {
@@ -116,7 +95,7 @@ class Drawing {
   void write_head() {
     const auto accuracy = confusion_.accuracy();
     add("<text class=\"title\" x=\"", kMargin, "\" y=\"28\">Accuracy ",
-        accuracy ? percent(*accuracy) : "-", " of ", confusion_.positions(),
+        accuracy ? percent(*accuracy, 1) : "-", " of ", confusion_.positions(),
         " labels</text>\n<text class=\"faint\" x=\"", kMargin,
         "\" y=\"46\">Rows: labels. Columns: predictions. Colour: share of the row.</text>\n");
   }
@@ -143,7 +122,7 @@ class Drawing {
     if (classes_ <= kMostTitled) {
       add("><title>", xml(labels_[static_cast<size_t>(row)]), " taken for ",
           xml(labels_[static_cast<size_t>(c)]), ": ", count, " of ", confusion_.labelled(row), ", ",
-          percent(share), "</title></rect>\n");
+          percent(share, 1), "</title></rect>\n");
     } else {
       add("/>\n");
     }

@@ -37,7 +37,7 @@ int convert_imageset(const std::vector<std::string>& arguments) {
   if (names_folder(arguments)) {
     all.insert(all.begin() + 1, "");
     // Class by class, batches of a database that is read in its order would hold one class each.
-    if (gflags::GetCommandLineFlagInfoOrDie("shuffle").is_default) FLAGS_shuffle = true;
+    if (!is_given("shuffle")) FLAGS_shuffle = true;
   } else if (arguments.size() < (FLAGS_check ? 2 : 3)) {
     throw Error(
         "convert-imageset takes ROOT_FOLDER LIST_FILE OUTPUT, or FOLDER OUTPUT of a folder ",

@@ -22,18 +22,18 @@ namespace crema::tools {
 
 std::shared_ptr<RecordSource> open_database_argument(const std::string& path) {
   if (const int threads = threads_flag(); threads > 0) omp_set_num_threads(threads);
-  const bool is_told = !gflags::GetCommandLineFlagInfoOrDie("backend").is_default;
-  return open_source({.path = path,
-                      .kind = is_told ? source_kind(FLAGS_backend) : guess_source_kind(path),
-                      .root_folder = FLAGS_root_folder,
-                      .class_names = FLAGS_class_names,
-                      .logger = [](Severity severity, const std::string& text) {
-                        if (severity >= Severity::warning) {
-                          LOG(WARNING) << printable_message(text);
-                        } else {
-                          LOG(INFO) << printable_message(text);
-                        }
-                      }});
+  return open_source(
+      {.path = path,
+       .kind = is_given("backend") ? source_kind(FLAGS_backend) : guess_source_kind(path),
+       .root_folder = FLAGS_root_folder,
+       .class_names = FLAGS_class_names,
+       .logger = [](Severity severity, const std::string& text) {
+         if (severity >= Severity::warning) {
+           LOG(WARNING) << printable_message(text);
+         } else {
+           LOG(INFO) << printable_message(text);
+         }
+       }});
 }
 
 ColorMode color_flag() {

@@ -46,7 +46,7 @@ Shape parse_record_shape(const std::string& text) {
 
 DeployOptions options_of_flags() {
   DeployOptions options;
-  if (!gflags::GetCommandLineFlagInfoOrDie("batch").is_default) options.batch = FLAGS_batch;
+  if (is_given("batch")) options.batch = FLAGS_batch;
   if (options.batch < 1) throw Error("--batch=", FLAGS_batch, " is no batch; give 1 or more");
   options.outputs = split_list(FLAGS_outputs);
   if (options.outputs.empty() && !FLAGS_outputs.empty())

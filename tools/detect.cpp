@@ -158,7 +158,7 @@ std::vector<PictureMark> marks_of(const std::vector<Found>& found, const LabelNa
   std::vector<PictureMark> marks;
   for (const Found& one : found) {
     const std::string name =
-        names.empty() ? std::to_string(one.label) : printable(names.display_name(one.label));
+        names.empty() ? std::to_string(one.label) : printable(name_of(names, one.label));
     char confidence[32];
     std::snprintf(confidence, sizeof confidence, " %.2f", one.confidence);
     marks.push_back({one.box, name + confidence, one.label});

@@ -130,7 +130,7 @@ int draw(const std::vector<std::string>& arguments) {
   ContextOptions quiet = context_options();
   quiet.logger = {};
   // Which engines are the fastest is nothing that a drawing shows.
-  if (gflags::GetCommandLineFlagInfoOrDie("tune").is_default) quiet.tune = false;
+  if (!is_given("tune")) quiet.tune = false;
   Context context(quiet);
   const std::unique_ptr<Net> plan = plan_of(net, source, context);
   options.net = plan.get();

@@ -259,6 +259,8 @@ std::pair<int, int> parse_size(const char* flag, const std::string& value) {
   return {*width, *height};
 }
 
+bool is_given(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
+
 void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second) {
   if (has_first && has_second)
     throw Error("--", first, " and --", second, " exclude each other; give one of them");

@@ -51,6 +51,9 @@ void log_planning(const char* nets);
 /// Level, stages, fusion and seed as the flags say.
 SolverOptions solver_options();
 
+/// Whether the command line gives the flag.
+bool is_given(const char* flag);
+
 /// Value of a flag that the command cannot do without; Error that shows how to give it, as
 /// --NAME=FILE.
 const std::string& required_flag(const char* name, const std::string& value,

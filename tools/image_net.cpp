@@ -10,6 +10,7 @@
 #include "crema/error.hpp"
 #include "data/images/image_name.hpp"
 #include "data/records/text_list.hpp"
+#include "tools/flags.hpp"
 
 DEFINE_string(list, "",
               "A text file with image files, a line each. Of classify, labels may follow the "
@@ -78,8 +79,8 @@ void add_line(std::string_view line, NamedImages& images) {
     const std::string_view file = trimmed(line.substr(0, at));
     const auto label = parse_number<int64_t>(std::string(line.substr(at + 1)));
     if (label && is_image_name(file)) {
+      images.labels[images.paths.size()] = *label;
       images.paths.emplace_back(file);
-      images.labels[images.paths.back()] = *label;
       return;
     }
   }
@@ -94,8 +95,8 @@ NamedImages named_images(const char* command, const std::vector<std::string>& ar
   for (const std::string& image : arguments) {
     if (std::filesystem::is_directory(image, unknown)) {
       for (const std::string& file : images_in_folder(image)) {
+        images.folders[images.paths.size()] = folder_name(file);
         images.paths.push_back(file);
-        images.folders[file] = folder_name(file);
       }
     } else {
       images.paths.push_back(image);
@@ -139,8 +140,7 @@ ImageInputOptions image_options(const Shape& sample, const std::string& mean, bo
 }
 
 bool goes_on_without(const std::vector<std::string>& images) {
-  const bool is_set = !gflags::GetCommandLineFlagInfoOrDie("skip_bad").is_default;
-  return is_set ? FLAGS_skip_bad : images.size() > 1;
+  return is_given("skip_bad") ? FLAGS_skip_bad : images.size() > 1;
 }
 
 std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sample,
@@ -149,11 +149,12 @@ std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sam
   std::vector<ReadImage> read;
   std::vector<float> values;
   const auto of_image = static_cast<size_t>(input.samples() * sample.count());
-  for (const std::string& image : images) {
+  for (size_t place = 0; place < images.size(); ++place) {
+    const std::string& image = images[place];
     values.resize((read.size() + 1) * of_image);
     try {
       const ImageSize size = input.read(image, values.data() + read.size() * of_image);
-      read.push_back({image, size});
+      read.push_back({place, image, size});
       counts.deep += input.loss().depth;
     } catch (const Error& error) {
       if (!skips) throw;

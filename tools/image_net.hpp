@@ -24,11 +24,11 @@ DECLARE_bool(skip_bad);
 
 namespace crema::tools {
 
-/// Image files by their paths.
+/// Image files. One may be named twice, as with two labels; its place among the paths tells which.
 struct NamedImages {
   std::vector<std::string> paths;
-  std::map<std::string, std::string> folders;  // of those of folders: the name of the one it is in
-  std::map<std::string, int64_t> labels;       // of those of a list that has labels
+  std::map<size_t, std::string> folders;  // of those of folders: the name of the one it is in
+  std::map<size_t, int64_t> labels;       // of those of a list that has labels
 };
 
 /// The files that the arguments name, those in folders and in their folders among them, and those
@@ -48,6 +48,7 @@ bool is_mean_image(const std::string& mean);
 
 /// An image of a batch.
 struct ReadImage {
+  size_t place;  // among the images to read
   std::string path;
   ImageSize size;  // of the file
 };
@@ -81,9 +82,10 @@ int for_each_batch(Net& net, ImageInput& input, const Shape& sample,
   const bool skips = goes_on_without(images);
   ReadCounts counts;
   for (size_t first = 0; first < images.size(); first += batch) {
-    const std::vector<ReadImage> read = read_images(
+    std::vector<ReadImage> read = read_images(
         net, input, sample, all.subspan(first, std::min(all.size() - first, batch)), skips, counts);
     if (read.empty()) continue;
+    for (ReadImage& image : read) image.place += first;
     net.forward();
     body(read);
   }

@@ -14,15 +14,15 @@ namespace crema::tools {
 class KnownClasses {
  public:
   /// The class of an image is the label in its line of --list, or the folder that it was found in,
-  /// where one of `names` is that folder's name, or begins with it and a blank, as those of
-  /// synset_words.txt. Warns of other folders beside such ones. Error for a label that is none of
-  /// the `classes`.
+  /// where one of `names` is that folder's name, or is the only one to begin with it and a blank,
+  /// as those of synset_words.txt. Warns of other folders beside such ones. Error for a label that
+  /// is none of the `classes`.
   KnownClasses(const NamedImages& images, const std::vector<std::string>& names, int64_t classes);
 
   /// None where nothing says it.
-  std::optional<int64_t> of(const std::string& path) const;
+  std::optional<int64_t> of(const ReadImage& image) const;
   /// `ranked`: the best classes, the best first.
-  void count(const std::string& path, const std::vector<int>& ranked);
+  void count(const ReadImage& image, const std::vector<int>& ranked);
   /// Logs how many were right, of all and of each class, and the first that were not.
   void report() const;
 
@@ -34,8 +34,8 @@ class KnownClasses {
 
   std::vector<std::string> names_;
   int64_t classes_;
-  std::map<std::string, int64_t> labels_;  // by path
-  std::map<int64_t, Counts> counts_;       // by label
+  std::map<size_t, int64_t> labels_;  // by place
+  std::map<int64_t, Counts> counts_;  // by label
   int64_t in_top_ = 0;
   std::vector<std::string> mistakes_;  // the first of them
 };

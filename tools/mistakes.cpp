@@ -2,14 +2,19 @@
 
 #include <utility>
 
-#include "core/data_source.hpp"
 #include "core/json.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
+#include "data/batches/datum_layer.hpp"
 #include "data/databases/record_image.hpp"
 #include "data/databases/record_info.hpp"
 
 namespace crema::tools {
+namespace {
+
+bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
+
+}  // namespace
 
 Mistakes::Mistakes(const Net& net, const std::string& folder, std::vector<std::string> names,
                    bool rgb)
@@ -19,10 +24,9 @@ Mistakes::Mistakes(const Net& net, const std::string& folder, std::vector<std::s
       decoder_(ColorMode::as_stored, {}, Depth::own),
       list_("file\ttrue\tpredicted\tscore\trecord\tkey\n") {
   for (const Layer* layer : net.layers()) {
-    const DataSource* data = layer->data_source();
-    if (data == nullptr || data->images() == nullptr) continue;
-    data_ = data;
-    images_ = data->images();
+    data_ = dynamic_cast<const DatumLayer*>(layer);
+    if (data_ == nullptr) continue;
+    images_ = data_->images();
     break;
   }
   if (images_ == nullptr)
@@ -69,11 +73,17 @@ void Mistakes::write(int64_t record, int64_t label, const Prediction& prediction
   } catch (const Error& error) {
     throw Error("--save_mistakes: ", error.message());
   }
-  const std::string begin = text(file_name_of(name(label)), "/as_",
-                                 file_name_of(name(prediction.best)), "_", file_name_of(part));
-  std::string file = begin + "." + image.type;
-  for (int copy = 2; !written_.insert(file).second; ++copy)
-    file = text(begin, "_", copy, ".", image.type);
+  std::string begin = text("as_", file_name_of(name(prediction.best)), "_", file_name_of(part));
+  // File systems have names of 255 bytes; the number of the record and the ending follow.
+  constexpr size_t kLongest = 220;
+  if (begin.size() > kLongest) {
+    size_t end = kLongest;
+    while (!begins_character(begin[end])) --end;
+    begin = text(begin.substr(0, end), "_", record);
+  }
+  const auto path = [&] { return text(file_name_of(name(label)), "/", begin, ".", image.type); };
+  while (!written_.insert(path()).second) begin += text("_", record);
+  const std::string file = path();
   folder_.write(file, image.file);
   list_ +=
       text(printable(file), "\t", printable(name(label)), "\t", printable(name(prediction.best)),

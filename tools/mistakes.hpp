@@ -14,13 +14,14 @@
 #include "data/records/record_source.hpp"
 
 namespace crema {
-class DataSource;
+class DatumLayer;
 }
 
 namespace crema::tools {
 
 /// Writes FOLDER/TRUE/as_PREDICTED_KEY.jpg for each, as the data have the image: a compressed one
-/// stays as it is, a raw one becomes PNG, which needs OpenCV. FOLDER/mistakes.tsv lists them with
+/// stays as it is, a raw one becomes PNG, which needs OpenCV. Where such a name is too long, or
+/// taken, the number of the record ends it. FOLDER/mistakes.tsv lists them with
 /// names, scores and keys. The folder appears under its name when it is whole.
 class Mistakes {
  public:
@@ -39,7 +40,7 @@ class Mistakes {
   ImageWriter folder_;
   std::vector<std::string> names_;
   bool rgb_;
-  const DataSource* data_ = nullptr;
+  const DatumLayer* data_ = nullptr;
   std::shared_ptr<RecordSource> images_;
   std::unique_ptr<RecordReader> reader_;
   DatumDecoder decoder_;

@@ -27,8 +27,6 @@ DEFINE_double(nms_threshold, 0.45,
 namespace crema::tools {
 namespace {
 
-bool is_given(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
-
 /// Whether the values of a box are the last axis, or all are along the second one.
 bool ends_with(const Shape& shape, int64_t values) {
   int last = shape.rank() - 1;

@@ -99,8 +99,7 @@ std::optional<ScoredLabels> scored_labels(const NetParameter& param, const NetOp
 /// The batches that --iterations asks for; none: each record once. A program that is called by the
 /// published name runs as many as the published one.
 std::optional<int> asked_iterations() {
-  const bool is_given = !gflags::GetCommandLineFlagInfoOrDie("iterations").is_default;
-  if (!is_given && !called_as_caffe()) return std::nullopt;
+  if (!is_given("iterations") && !called_as_caffe()) return std::nullopt;
   return FLAGS_iterations;
 }
 

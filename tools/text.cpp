@@ -113,6 +113,12 @@ std::string human_value(double value) {
   return text;
 }
 
+std::string percent(double share, int decimals) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f%%", decimals, 100 * share);
+  return text;
+}
+
 size_t columns_of(std::string_view text) {
   size_t columns = 0;
   while (!text.empty()) {

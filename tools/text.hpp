@@ -27,6 +27,8 @@ std::string human_seconds(double seconds);
 std::string grouped(int64_t number);
 /// "0.020", "12.345", "1.2e-05": as many signs as tell losses and accuracies apart.
 std::string human_value(double value);
+/// "57.14%".
+std::string percent(double share, int decimals = 2);
 /// How many of the fields, from the left, fit into `columns` with two blanks between them; at least
 /// one.
 size_t fitting_fields(const std::vector<std::string>& fields, size_t columns);

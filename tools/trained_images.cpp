@@ -11,12 +11,11 @@
 #include "crema/error.hpp"
 #include "model/weights_origin.hpp"
 #include "proto/net.pb.h"
+#include "tools/flags.hpp"
 #include "tools/image_net.hpp"
 
 namespace crema::tools {
 namespace {
-
-bool is_given(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
 
 std::string listed(const std::vector<float>& values) {
   std::vector<std::string> words;
@@ -51,25 +50,44 @@ bool are_alike(const std::vector<float>& a, const std::vector<float>& b) {
   return true;
 }
 
-void warn(const std::string& flag, const std::string& value, const std::string& trained) {
-  LOG(WARNING) << "--" << flag << "=" << printable(value) << ": the weights were trained with "
-               << trained << "; leave the flag out, and images become what they were in training";
+/// Whether the file of the training's mean image is here. Another data set may have one of the same
+/// name: the means of its channels tell.
+bool has_mean_image(const std::string& file, const std::vector<float>& means) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) {
+    if (!means.empty())
+      LOG(INFO) << "the mean image of the training, " << printable(file)
+                << ", is not here: the mean of each channel stands for it";
+    return false;
+  }
+  if (means.empty()) return true;
+  const std::vector<float> here = channel_means(file);
+  if (are_alike(here, means)) return true;
+  LOG(WARNING) << printable(file) << " is not the mean image of the training: its channels have "
+               << "the means " << listed(here) << ", and had " << listed(means)
+               << " there, which stand for it";
+  return false;
 }
 
 /// What the flag --mean would be. "": nothing.
 std::string trained_mean(const Origin& origin, int64_t channels) {
   const std::string& file = origin.transform().mean_file();
-  std::error_code none;
-  if (!file.empty() && std::filesystem::is_regular_file(file, none)) return file;
   const std::vector<float> means = means_of(origin);
-  if (means.size() > 1 && static_cast<int64_t>(means.size()) != channels) return {};
-  if (!file.empty() && !means.empty())
-    LOG(INFO) << "the mean image of the training, " << printable(file)
-              << ", is not here: the mean of each channel stands for it";
+  if (!file.empty() && has_mean_image(file, means)) return file;
+  if (means.size() > 1 && static_cast<int64_t>(means.size()) != channels)
+    throw Error("the weights were trained with the mean ", listed(means), " of ", means.size(),
+                " channels, and the net's input has ", channels,
+                "; give --mean, which is 0 where nothing is to be subtracted");
   return listed(means);
 }
 
 }  // namespace
+
+void warn_of_training(const std::string& flag, const std::string& value,
+                      const std::string& trained) {
+  LOG(WARNING) << "--" << flag << "=" << printable(value) << ": the weights were trained with "
+               << trained << "; leave the flag out, and images become what they were in training";
+}
 
 TransformationParameter take_trained_images(const std::vector<std::string>& weights,
                                             int64_t channels) {
@@ -85,7 +103,7 @@ TransformationParameter take_trained_images(const std::vector<std::string>& weig
     if (!FLAGS_mean.empty()) taken.push_back("--mean=" + printable(FLAGS_mean));
   } else if (const std::vector<float> means = means_of(origin);
              !are_alike(means_of_flag(channels), means)) {
-    warn("mean", FLAGS_mean, means.empty() ? "none" : listed(means));
+    warn_of_training("mean", FLAGS_mean, means.empty() ? "none" : listed(means));
   }
   const double scale = static_cast<double>(origin.transform().scale());
   if (!is_given("scale")) {
@@ -93,14 +111,17 @@ TransformationParameter take_trained_images(const std::vector<std::string>& weig
     if (scale != 1) taken.push_back("--scale=" + json_number(origin.transform().scale()));
   } else if (constexpr double kTolerance = 0.01;
              std::abs(FLAGS_scale - scale) > kTolerance * std::abs(scale)) {
-    warn("scale", json_number(FLAGS_scale), json_number(origin.transform().scale()));
+    warn_of_training("scale", json_number(FLAGS_scale), json_number(origin.transform().scale()));
   }
   const bool is_rgb = origin.transform().bgr2rgb();
-  if (is_rgb && !is_given("channel_swap")) {
-    FLAGS_channel_swap = "rgb";
-    taken.push_back("--channel_swap=rgb");
-  } else if (is_rgb && FLAGS_channel_swap != "rgb" && FLAGS_channel_swap != "0,1,2") {
-    warn("channel_swap", FLAGS_channel_swap, "rgb");
+  const std::string order = is_rgb ? "rgb" : "bgr", indices = is_rgb ? "0,1,2" : "2,1,0";
+  if (channels == 3 && FLAGS_channel_swap != order && FLAGS_channel_swap != indices) {
+    if (is_given("channel_swap")) {
+      warn_of_training("channel_swap", FLAGS_channel_swap, order);
+    } else {
+      FLAGS_channel_swap = order;
+      taken.push_back("--channel_swap=" + order);
+    }
   }
   if (!taken.empty())
     LOG(INFO) << "images become what the weights were trained on: " << joined(taken, " ");

@@ -70,17 +70,23 @@ class AnnotatedDataLayer final : public BatchLayer<AnnotatedBatch, DatumLayer> {
     boxes_ = std::make_shared<const BoxReading>(std::move(boxes));
   }
 
-  /// Those of the label map, by label; "" for a label that it lacks.
+  /// Those of the label map, by label; "" for a label that it lacks. Labels from 100,000 on have
+  /// none here: a single one of them would need the memory of all names below it.
   std::vector<std::string> class_names() const override {
+    constexpr int32_t kMost = 100000;
     std::vector<std::string> names;
     for (const int32_t label : boxes_->names.labels()) {
+      if (label >= kMost) break;
       names.resize(static_cast<size_t>(label) + 1);
       names.back() = boxes_->names.display_name(label);
     }
     return names;
   }
+  bool labels_by_names() const override { return !boxes_->names.empty(); }
   ClassNames look_up_classes() const override {
-    return {.names = class_names(), .from = boxes_->names.source(), .listed = true};
+    return {.names = class_names(),
+            .from = "label map '" + boxes_->names.source() + "'",
+            .listed = true};
   }
 
   bool is_late(int t) const override { return t == 1 && gives_boxes(); }
@@ -98,6 +104,7 @@ class AnnotatedDataLayer final : public BatchLayer<AnnotatedBatch, DatumLayer> {
                       .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
                       .logger = log}),
          false, &boxes);
+    compare_classes("label_map_file of both layers names one label map");
     if (!gives_boxes()) return;
     constexpr int64_t kFew = 8;  // boxes of an image, mostly
     bound_ = std::max<int64_t>(1, kFew * records_per_batch());

@@ -36,18 +36,13 @@ std::filesystem::path database_folder(const DataParameter& data) {
   return std::filesystem::is_regular_file(path, none) ? path.parent_path() : path;
 }
 
-/// Error unless the labels of a database mean the same classes as in training.
-void check_same_classes(const std::vector<std::string>& names, const ClassNames& training,
-                        const std::string& source) {
-  if (training.names.empty()) return;
-  for (size_t label = 0; label < names.size(); ++label) {
-    const bool known = label < training.names.size();
-    if (known && names[label] == training.names[label]) continue;
-    throw Error(source, ": label ", label, " is class '", names[label], "' (", kClassFile,
-                "), and ", known ? "'" + training.names[label] + "'" : std::string("no class"),
-                " in the training data (", training.from, "), which have ", training.names.size(),
-                " classes; convert both with one list: crema convert-imageset --class_names=FILE");
-  }
+/// How labels get the names that the training data have.
+const char* way_to_names(const DataParameter& data) {
+  if (is_database(data))
+    return "convert both with one list: crema convert-imageset --class_names=FILE";
+  return data.backend() == P::IMAGE_LIST
+             ? "class_names of both layers names one file with the classes"
+             : "folders in the tar file, in place of numbers, are classes with names";
 }
 
 /// Error for settings of other backends.
@@ -126,10 +121,9 @@ DataLayer::DataLayer(const LayerInit& init)
 
 bool DataLayer::labels_by_names() const {
   const DataParameter& data = param().data_param();
-  return has_classes(data) || has_class_file(database_folder(data));
+  if (is_database(data)) return has_class_file(database_folder(data));
+  return has_classes(data) || !data.class_names().empty();
 }
-
-void DataLayer::set_training_classes(const ClassNames& classes) { training_ = classes; }
 
 ClassNames DataLayer::look_up_classes() const {
   const DataParameter& data = param().data_param();
@@ -160,7 +154,7 @@ void DataLayer::setup(Blobs, Blobs top) {
   if (!is_database(data) && data.source().empty())
     throw Error("data_param has no source; name the list, folder or tar file of the images");
   ClassRule classes(data.class_names());
-  classes.training = training_;
+  classes.training = training_classes();
   open(open_source({.path = data.source(),
                     .kind = kind_of_source(data.backend()),
                     .root_folder = data.root_folder(),
@@ -168,8 +162,8 @@ void DataLayer::setup(Blobs, Blobs top) {
                     .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
                     .logger = log}),
        top.size() > 1);
-  if (is_database(data) && training_)
-    check_same_classes(class_names(), *training_, images()->name());
+  // Names of folders were looked up among those of the training data.
+  if (!has_classes(data) || class_names().empty()) compare_classes(way_to_names(data));
 }
 
 void register_data(Registry& registry) { registry.add<DataLayer>("Data"); }

@@ -1,8 +1,6 @@
 // Data: batches of records from a database, or of images from files. See README.md.
 #pragma once
 
-#include <optional>
-
 #include "data/batches/datum_layer.hpp"
 
 namespace crema {
@@ -15,11 +13,7 @@ class DataLayer : public ImageLayer {
   void setup(Blobs bottom, Blobs top) override;
 
   bool labels_by_names() const override;
-  void set_training_classes(const ClassNames& classes) override;
   ClassNames look_up_classes() const override;
-
- private:
-  std::optional<ClassNames> training_;  // what a net told of them
 };
 
 }  // namespace crema

@@ -60,6 +60,7 @@ class ImageDataLayer : public ImageLayer {
   void setup(Blobs, Blobs) override {
     const P& images = param().image_data_param();
     open(open_image_list(images.source(), images.root_folder()));
+    compare_classes("class_names of a Data layer with backend: IMAGE_LIST names the classes");
   }
 };
 

@@ -12,6 +12,7 @@
 #include "analysis/layered_layout.hpp"
 #include "analysis/net_drawing.hpp"
 #include "core/utf8.hpp"
+#include "core/xml.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -52,24 +53,6 @@ std::string shown(std::string_view text) {
   for (size_t letters = 0; end < all.size() && letters < kLongestText; ++letters)
     end += std::max<size_t>(1, utf8_length(std::string_view(all).substr(end)));
   if (end < all.size()) all = all.substr(0, end) + "\xE2\x80\xA6";
-  return all;
-}
-
-std::string escaped(std::string_view text) {
-  std::string all;
-  for (const char c : text) {
-    if (c == '&') {
-      all += "&amp;";
-    } else if (c == '<') {
-      all += "&lt;";
-    } else if (c == '>') {
-      all += "&gt;";
-    } else if (c == '"') {
-      all += "&quot;";
-    } else {
-      all += c;
-    }
-  }
   return all;
 }
 
@@ -391,7 +374,7 @@ void Picture::draw_frame(int b, double x, double y, std::string& lines, std::str
                 at(frame.box.height), "\"/>\n");
   boxes += text("<text class=\"m\"", kHalo, " x=\"", at(x - frame.box.left + 6), "\" y=\"",
                 at(y + 11), "\" font-weight=\"bold\">",
-                escaped(shown(drawing_->blocks[static_cast<size_t>(b)].label)), "</text>\n");
+                xml_escaped(shown(drawing_->blocks[static_cast<size_t>(b)].label)), "</text>\n");
   for (const auto& [v, entry] : frame.entries)
     lines +=
         text("<path class=\"e\" d=\"M", at(x + entry), " ", at(y), "V", at(y + kHeader), "\"/>\n");
@@ -406,7 +389,7 @@ void Picture::draw_node(int i, double x, double y, std::string& boxes) const {
   if (!node.layers.empty()) {
     std::string about;
     for (const std::string& line : node.layers)
-      about += text(about.empty() ? "" : "\n", escaped(drawable(line)));
+      about += text(about.empty() ? "" : "\n", xml_escaped(drawable(line)));
     boxes += text("<title>", about, "</title>");
   }
   boxes += text("<rect class=\"", colors.name, "\" fill=\"", colors.fill, "\" stroke=\"",
@@ -416,12 +399,13 @@ void Picture::draw_node(int i, double x, double y, std::string& boxes) const {
   const std::string name = shown(node.name), what = shown(node.what);
   const auto words = [&](const std::string& content, double left, double base, bool bold) {
     boxes += text("<text class=\"t\" x=\"", at(left), "\" y=\"", at(base), "\"",
-                  bold ? " font-weight=\"bold\"" : "", ">", escaped(content), "</text>");
+                  bold ? " font-weight=\"bold\"" : "", ">", xml_escaped(content), "</text>");
   };
   if (two_lines_) {
     const auto middle = [&](const std::string& content, double base, bool bold) {
-      boxes += text("<text class=\"t\" text-anchor=\"middle\" x=\"", at(x), "\" y=\"", at(base),
-                    "\"", bold ? " font-weight=\"bold\"" : "", ">", escaped(content), "</text>");
+      boxes +=
+          text("<text class=\"t\" text-anchor=\"middle\" x=\"", at(x), "\" y=\"", at(base), "\"",
+               bold ? " font-weight=\"bold\"" : "", ">", xml_escaped(content), "</text>");
     };
     middle(name, y + 12, true);
     if (!what.empty()) middle(what, y + 25, false);
@@ -440,7 +424,7 @@ void Picture::draw_node(int i, double x, double y, std::string& boxes) const {
                     at(below), "V", at(below + 12), "\"/>\n");
     if (value.label.empty() || value.makers[0] != i) continue;
     boxes += text("<text class=\"m\"", kHalo, " x=\"", at(from + 4), "\" y=\"", at(below + 9),
-                  "\">", escaped(shown(value.label)), "</text>\n");
+                  "\">", xml_escaped(shown(value.label)), "</text>\n");
   }
 }
 
@@ -449,7 +433,7 @@ std::string Picture::svg() const {
   draw(whole_, kMargin + (width() - 2 * kMargin - whole_.layout.width) / 2, kMargin + kTitle, lines,
        boxes);
   const std::string w = at(std::ceil(width())), h = at(std::ceil(height()));
-  const std::string title = escaped(shown(drawing_->name));
+  const std::string title = xml_escaped(shown(drawing_->name));
   return text(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h,
       "\" viewBox=\"0 0 ", w, " ", h,

@@ -3,28 +3,20 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/class_names.hpp"
+
 namespace crema {
 
-class Origin;        // proto/net.proto
-class RecordSource;  // data/records/record_source.hpp
+class Origin;  // proto/net.proto
 
 /// A position in the records of a source.
 struct RecordCursor {
   uint64_t epoch = 0;
   uint64_t position = 0;  // records taken in this epoch
   bool operator==(const RecordCursor&) const = default;
-};
-
-/// The names of classes in the order of their labels, and what they are from, for messages.
-struct ClassNames {
-  std::vector<std::string> names;
-  std::string from;
-  /// A file lists them, so that a class without images is no mistake.
-  bool listed = false;
 };
 
 /// One thread at a time may use a source.
@@ -67,8 +59,6 @@ class DataSource {
   virtual std::string raw_key(int64_t index) const { return record_key(index); }
   /// The key of a record of the source, as it has it. "" if there is none.
   virtual std::string key_of_record(int64_t /*record*/) const { return {}; }
-  /// What has the records of images; null where they are others.
-  virtual std::shared_ptr<RecordSource> images() const { return nullptr; }
   /// Tells what becomes of the images, for weights that are trained on them.
   virtual void tell_transform(Origin& /*origin*/) const {}
   /// Whether keys are those of a database, and tell which records belong together.
@@ -80,12 +70,12 @@ class DataSource {
 
   /// The names of the classes in the order of their labels, where the source has them; else none.
   virtual std::vector<std::string> class_names() const { return {}; }
-  /// Whether labels are the places of names of classes, as of folders, or have names, as in a
-  /// database that tells them.
+  /// Whether labels are the places of names of classes, as of folders, or have names, which a
+  /// database, a file or a label map tells.
   virtual bool labels_by_names() const { return false; }
-  /// Before setup, for a layer of phase TEST whose labels_by_names(): the classes of the training
-  /// data, which give the labels, or which those of a database have to be. Without names, `from`
-  /// says why they are unknown.
+  /// Before setup, for a layer of phase TEST: the classes of the training data, which give the
+  /// labels, or which those of the layer have to be. Without names, `from` says why they are
+  /// unknown.
   virtual void set_training_classes(const ClassNames& /*classes*/) {}
   /// The same with what they are from; before setup too, when it looks at the names alone.
   virtual ClassNames look_up_classes() const { return {}; }

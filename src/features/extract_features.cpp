@@ -5,12 +5,12 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
 #include "data/batches/in_step.hpp"
+#include "data/databases/class_file.hpp"
 
 namespace crema {
 namespace {
@@ -36,14 +36,9 @@ class Sources {
   }
 
   bool any() const { return !all_.empty(); }
-  /// By label, of the data layer that labels() are of. None where a label map leaves out
-  /// labels, or has one name for several.
+  /// By label, of the data layer that labels() are of.
   std::vector<std::string> class_names() const {
-    std::vector<std::string> names;
-    if (any()) names = all_[0].data->class_names();
-    const std::set<std::string> distinct(names.begin(), names.end());
-    if (distinct.contains("") || distinct.size() != names.size()) names.clear();
-    return names;
+    return any() ? all_[0].data->class_names() : std::vector<std::string>();
   }
   int64_t batch() const { return all_[0].data->records_per_batch(); }
   std::string raw_key(int64_t index) const { return any() ? all_[0].data->raw_key(index) : ""; }
@@ -160,6 +155,21 @@ std::vector<std::unique_ptr<FeatureWriter>> make_writers(
   return writers;
 }
 
+/// The names as the outputs can keep them. Of a database none, with a warning, where one is no line
+/// of the file of names, as folders and label maps may have them.
+std::vector<std::string> kept_names(std::vector<std::string> names, FeatureFormat format,
+                                    const Context& context) {
+  if (format != FeatureFormat::lmdb && format != FeatureFormat::leveldb) return names;
+  try {
+    check_class_names(names);
+  } catch (const Error& error) {
+    context.log(Severity::warning,
+                text("the database does not keep the names of the classes: ", error.message()));
+    names.clear();
+  }
+  return names;
+}
+
 void check_blobs(Net& net, const std::vector<std::string>& blobs) {
   if (blobs.empty()) throw Error("there is no blob to extract; name one or several");
   for (const auto& name : blobs) {
@@ -198,7 +208,8 @@ ExtractReport extract_features(Net& net, const ExtractOptions& options) {
     throw Error(
         "the net has no data layer whose records could be counted; say how many batches to "
         "run");
-  const auto writers = make_writers(options, sources.class_names());
+  const auto writers =
+      make_writers(options, kept_names(sources.class_names(), options.format, net.context()));
   InStep in_step(net.layers(), "", [&net](Severity severity, const std::string& text) {
     net.context().log(severity, text);
   });

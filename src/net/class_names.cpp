@@ -55,9 +55,8 @@ void add_layers(const Net& training, Candidates& found) {
   }
 }
 
-/// Of the data layers that the phase excludes: those of folders, and of databases that name their
-/// classes. The classes of a tar file cost a look at all of it: one alone is passed over where the
-/// weights name them.
+/// Of the data layers that the phase excludes, those that name their classes. The classes of a tar
+/// file cost a look at all of it: one alone is passed over where the weights name them.
 void add_excluded(const Plan& plan, Candidates& found) {
   NetOptions training = plan.options;
   training.phase = Phase::train;
@@ -85,9 +84,9 @@ void add_excluded(const Plan& plan, Candidates& found) {
         ClassNames classes = has_classes ? source->look_up_classes() : ClassNames();
         if (!classes.names.empty()) found.all.push_back({layer.tops, std::move(classes)});
       } catch (const Error& error) {
-        // A database without names is none that could tell them.
-        if (reads_folders(*layer.data))
-          found.problem = text("layer '", layer.name, "': ", error.message());
+        // The training data need not be here. Where nothing else tells the classes, the error does
+        // why they are unknown.
+        found.problem = text("layer '", layer.name, "': ", error.what());
       }
     }
   };
@@ -110,18 +109,10 @@ std::optional<ClassNames> choose(const Candidates& found, const LayerParameter& 
   return found.all[0].classes;
 }
 
-/// Error unless the first label whose names differ does not exist.
-void check_same(const ClassNames& one, const ClassNames& other, const char* way_out) {
-  const size_t count = std::max(one.names.size(), other.names.size());
-  for (size_t label = 0; label < count; ++label) {
-    const auto name = [&](const ClassNames& of) {
-      return label < of.names.size() ? "'" + of.names[label] + "'" : std::string("no class");
-    };
-    if (name(one) == name(other)) continue;
-    throw Error("label ", label, " is ", name(one), " in ", one.from, ", which has ",
-                one.names.size(), " classes, and ", name(other), " in ", other.from, ", which has ",
-                other.names.size(), "; ", way_out);
-  }
+/// Error unless both have the same classes.
+void check_all_same(const ClassNames& one, const ClassNames& other, const char* way_out) {
+  check_same_classes(one, other, way_out);
+  check_same_classes(other, one, way_out);
 }
 
 /// Adds to `labels` whose labels the tops of the node hold. Error if those of one top, or those
@@ -137,10 +128,11 @@ void move_labels(const Node& node, const std::vector<ClassNames>& all,
       met.insert(met.end(), read.begin(), read.end());
     }
     for (const size_t one : met) {
-      check_same(all[met[0]], all[one],
-                 "labels that meet need one meaning: give both data layers the same folders of "
-                 "classes, or name a file with all classes in class_names of both; where they are "
-                 "labels of different tasks, each data layer may list its own");
+      check_all_same(
+          all[met[0]], all[one],
+          "labels that meet need one meaning: give both data layers the same folders of "
+          "classes, or name a file with all classes in class_names of both; where they are "
+          "labels of different tasks, each data layer may list its own");
     }
     // What others make of labels, such as losses, are no labels.
     if (layer.moves_values()) labels[node.tops[t]] = std::move(met);
@@ -152,12 +144,13 @@ void move_labels(const Node& node, const std::vector<ClassNames>& all,
 void tell_classes(const Plan& plan, NodeId id) {
   const Node& node = plan.node(id);
   DataSource* source = node.layer->data_source();
-  if (source == nullptr || !source->labels_by_names()) return;
+  if (source == nullptr) return;
   if (plan.options.phase != Phase::test || node.layer->phase() != Phase::test) return;
   Candidates found;
   if (plan.options.share_params_with != nullptr) {
     add_layers(*plan.options.share_params_with, found);
-  } else {
+  } else if (source->labels_by_names()) {
+    // Labels without names cannot be compared, and a warning of that is worth no look at the data.
     add_excluded(plan, found);
   }
   std::optional<ClassNames> training = choose(found, node.layer->param());
@@ -168,10 +161,11 @@ void tell_classes(const Plan& plan, NodeId id) {
   });
   if (training && !weights.names.empty()) {
     if (!is_of_weights)
-      check_same(
+      check_all_same(
           *training, weights,
-          "test on the folders that the weights were trained on, or list the classes of the "
-          "weights in a file, in their order, and name it in class_names of the data layers");
+          "test with the classes that the weights were trained on: the folders or the label map "
+          "of their training, or a file with their names, in their order, in class_names of the "
+          "data layers");
   } else if (!weights.names.empty()) {
     training = weights;
   }
@@ -184,6 +178,12 @@ void tell_classes(const Plan& plan, NodeId id) {
                                "of them the top '",
                                node.layer->param().top(node.layer->param().top_size() - 1), "'")
                          : "the net has no such data layer for training";
+    // Layers of folders tell it themselves.
+    if (!found.problem.empty() && !reads_folders(node.layer->param()))
+      plan.context->log(
+          Severity::warning,
+          text("layer '", node.layer->name(), "': its classes are not compared with ",
+               "those of the training data, which are unknown (", found.problem, ")"));
   }
   source->set_training_classes(*training);
 }

@@ -209,7 +209,7 @@ std::vector<LeftOut> remove_excluded(NetParameter& net, const NetOptions& option
                             .position = position,
                             .bottoms = {layer.bottom().begin(), layer.bottom().end()},
                             .tops = {layer.top().begin(), layer.top().end()},
-                            .data = layer.type() == "Data"
+                            .data = layer.type() == "Data" || layer.type() == "AnnotatedData"
                                         ? std::make_shared<const LayerParameter>(layer)
                                         : nullptr});
         continue;

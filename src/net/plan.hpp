@@ -39,7 +39,8 @@ struct LeftOut {
   std::string how_selected;  // into the net: "selected by --stage val"; "" if nothing does
   Position position;
   std::vector<std::string> bottoms, tops;
-  std::shared_ptr<const LayerParameter> data = {};  // the message, of a layer of type Data
+  /// The message, of a layer of type Data or AnnotatedData.
+  std::shared_ptr<const LayerParameter> data = {};
 };
 
 struct Plan {
@@ -137,9 +138,9 @@ void build_graph(Plan& plan, Graph& graph, NetParameter& net,
 /// detections.cpp: compares what detection layers read with the layers that made it. Error if their
 /// numbers of classes differ.
 void check_detections(const Plan& plan);
-/// class_names.cpp: tells a data layer of phase TEST whose labels are the places of names of
-/// classes those of the training data: of the net that this one shares parameters with, or of a
-/// layer that the phase excludes, or Plan::trained_classes. Error if the last two differ.
+/// class_names.cpp: tells a data layer of phase TEST the names of the training data's classes: of
+/// the net that this one shares parameters with, or of a layer that the phase excludes, or
+/// Plan::trained_classes. Error if the last two differ.
 void tell_classes(const Plan& plan, NodeId id);
 /// Error if data layers of a training net without a file of names have different classes.
 void check_classes(const Plan& plan);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/data_source.hpp"
 #include "crema/net.hpp"
 #include "crema/solver.hpp"
 #include "model/text_format.hpp"
@@ -352,6 +353,27 @@ TEST_F(AnnotatedData, ChecksLabelsAgainstTheLabelMap) {
   fails(with_map("item { name: 'a' label: 1 } item { name: 'a' label: 2 }"),
         {"'a'", "label 2", "label 1 already"});
   fails(layer(path, "", "label_map_file: 'nowhere.prototxt'"), {"nowhere.prototxt"});
+}
+
+TEST_F(AnnotatedData, LabelMapsOfTestsAreThoseOfTraining) {
+  const std::string path = source({boxed_rectangle(2, 2, {0, 0, 1, 1}, 1)});
+  Context context;
+  const auto net = [&](const std::string& map, NetOptions options) {
+    const LayerCase made =
+        layer(path, "", text("label_map_file: '", folder_.write("map.prototxt", map), "'"));
+    return Net(test::net_param(made.layer), context, std::move(options));
+  };
+  Net training = net("item { name: 'cat' label: 1 } item { name: 'dog' label: 3 }", {});
+  const auto with_test = [&](const std::string& map) {
+    return net(map, {.phase = Phase::test, .share_params_with = &training});
+  };
+  // A label without a name may have one there.
+  with_test("item { name: 'cat' label: 1 } item { name: 'cow' label: 2 }");
+  expect_error([&] { with_test("item { name: 'cow' label: 1 }"); },
+               {"label 1 is 'cow'", "map.prototxt", "'cat'", "label_map_file"});
+  // The names below a great label would need much memory.
+  const Net great = net("item { name: 'a' label: 1 } item { name: 'b' label: 2147483647 }", {});
+  EXPECT_THAT(great.layers()[0]->data_source()->class_names(), ElementsAre("", "a"));
 }
 
 TEST_F(AnnotatedData, RefusesSettingsAndRecordsOfOtherLayers) {

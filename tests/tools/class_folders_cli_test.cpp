@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "proto/blob.pb.h"
 #include "proto/net.pb.h"
 #include "support/database.hpp"
 #include "support/needs.hpp"
@@ -277,7 +278,7 @@ TEST_F(ClassFoldersCliTest, DatabasesKeepTheNames) {
   // A database of another folder has labels of its own.
   ASSERT_EQ(run("convert-imageset --gray " + path("test") + " " + path("test_db")).status, 0);
   expect_refusal(train(net(lmdb(data("TRAIN", "db", 6)) + lmdb(data("TEST", "test_db", 4)))),
-                 {"label 1 is class 'cat'", path("test_db"), "'bee'", path("db"), "--class_names"});
+                 {"label 1 is 'cat'", path("test_db"), "'bee'", path("db"), "--class_names"});
   const Output listed =
       run("convert-imageset --gray --overwrite --class_names=" + path("db/class_names.txt") + " " +
           path("test") + " " + path("test_db"));
@@ -314,6 +315,80 @@ TEST_F(ClassFoldersCliTest, ConvertersTellWhatAFolderLacks) {
   EXPECT_EQ(read_file(path("named/class_names.txt")), "ant\nbee\n");
   expect_refusal(list + write("more.txt", "ant/0.ppm 0\nbee/0.ppm 2\n") + " " + path("more"),
                  {"more.txt:2", "label 2", "names.txt", "2 classes"});
+  // Numbers that are no places in the list have no names there.
+  expect_refusal(list + write("floats.txt", "ant/0.ppm 0.5\n") + " " + path("more"),
+                 {"floats.txt:1", "label 0.5", "names.txt"});
+}
+
+// A list and a database of test data have labels of their own, which training may not have.
+TEST_F(ClassFoldersCliTest, LabelsOfListsAreComparedToo) {
+  classes("train", {"ant", "bee", "cat"});
+  write("list", path("train/ant/0.ppm") + " 0\n" + path("train/bee/0.ppm") + " 1\n" +
+                    path("train/cat/0.ppm") + " 2\n");
+  const auto list = [&](const std::string& phase, const std::string& names) {
+    std::string layer =
+        data(phase, "list", 3, names.empty() ? "" : "class_names: '" + path(names) + "'");
+    return layer.replace(layer.find("FOLDER"), 6, "IMAGE_LIST");
+  };
+  const auto lmdb = [&](const std::string& phase, const std::string& source) {
+    std::string layer = data(phase, source, 3);
+    return layer.replace(layer.find("FOLDER"), 6, "LMDB");
+  };
+  write("names.txt", "ant\nbee\ncat\n");
+  write("other.txt", "cat\nbee\nant\n");
+  const std::string folder = data("TRAIN", "train", 6);
+  expect_refusal(train(net(list("TRAIN", "names.txt") + list("TEST", "other.txt"))),
+                 {"layer 'TEST_data'", "label 0 is 'cat'", path("other.txt"), "'ant'",
+                  path("names.txt"), "class_names of both layers"});
+  expect_refusal(train(net(folder + list("TEST", "other.txt"))),
+                 {"label 0 is 'cat'", path("other.txt"), "'ant'", path("train")});
+  const Output trained = run(train(net(folder + list("TEST", "names.txt"))));
+  ASSERT_EQ(trained.status, 0) << trained.text;
+  EXPECT_FALSE(trained.says("have no names")) << trained.text;
+  // What the weights name.
+  const auto test = [&](const std::string& layers) {
+    return "test" + weights() + " --model " + net(layers, "test.prototxt");
+  };
+  expect_refusal(test(list("TEST", "other.txt")), {"label 0 is 'cat'", "the weights"});
+
+  // Nothing names the labels of the test data.
+  ASSERT_EQ(run("convert-imageset --gray / " + path("list") + " " + path("unnamed")).status, 0);
+  for (const std::string& layers : {lmdb("TEST", "unnamed"), list("TEST", "")}) {
+    const Output unnamed = run(test(layers));
+    EXPECT_EQ(unnamed.status, 0) << unnamed.text;
+    EXPECT_TRUE(
+        unnamed.says("layer 'TEST_data': its labels have no names, and those of the "
+                     "training data (the weights) have"))
+        << unnamed.text;
+  }
+  const std::string images =
+      "layer { name: 'images' type: 'ImageData' top: 'data' top: 'label' "
+      "image_data_param { is_color: false batch_size: 3 source: '" +
+      path("list") + "' } }\n";
+  EXPECT_TRUE(run(test(images)).says("layer 'images': its labels have no names"));
+  // A file that is damaged tells no names.
+  name_classes({});
+  ASSERT_EQ(run("convert-imageset --gray " + path("train") + " " + path("db")).status, 0);
+  write("unnamed/class_names.txt", "ant\nant\n");
+  const Output damaged = run(test(lmdb("TRAIN", "unnamed") + lmdb("TEST", "db")));
+  EXPECT_EQ(damaged.status, 0) << damaged.text;
+  for (const char* part : {"layer 'TEST_data': its classes are not compared", "class_names.txt:2"})
+    EXPECT_TRUE(damaged.says(part)) << part << " is not in: " << damaged.text;
+}
+
+TEST_F(ClassFoldersCliTest, FeaturesOfOddNamesAreKept) {
+  classes("train", {"ant", "cat "});
+  NetParameter weights;
+  weights.add_layer()->set_name("other");
+  std::ofstream(path("w.caffemodel"), std::ios::binary) << weights.SerializeAsString();
+  const std::string model = write("features.prototxt", data("TEST", "train", 4));
+  const Output output =
+      run("extract-features " + path("w.caffemodel") + " " + model + " data " + path("features"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("does not keep the names of the classes: the class 'cat '"))
+      << output.text;
+  EXPECT_EQ(read_database(path("features")).size(), 4U);
+  EXPECT_FALSE(std::filesystem::exists(path("features/class_names.txt")));
 }
 
 // The weights know what became of images in training.
@@ -389,8 +464,113 @@ TEST_F(ClassFoldersCliTest, ClassifyResizesAsInTraining) {
 layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 1 dim: 2 dim: 2 } } }
 layer { name: 'mean' type: 'Pooling' bottom: 'data' top: 'mean' pooling_param { pool: AVE global_pooling: true } })") +
                                " " + write("middle.ppm", ppm(4, 8, pixels)) + " ";
-  EXPECT_TRUE(run(classify).says("80.0000 - \"0\"")) << run(classify).text;
-  EXPECT_TRUE(run(classify + "--crop whole").says("10.0000 - \"0\""));
+  const Output output = run(classify);
+  EXPECT_TRUE(output.says("80.0000 - \"0\"")) << output.text;
+  const std::string trained = "resize_param { resize_mode: FIT_SMALL_SIZE height: 4 width: 4 }";
+  EXPECT_TRUE(output.says("the weights were trained on: " + trained)) << output.text;
+  EXPECT_FALSE(output.says("leave the flag out")) << output.text;
+  // Flags that contradict it.
+  const Output whole = run(classify + "--crop whole");
+  EXPECT_TRUE(whole.says("10.0000 - \"0\"")) << whole.text;
+  EXPECT_TRUE(whole.says("--crop=whole: the weights were trained with " + trained)) << whole.text;
+  for (const char* flag : {"--resize=6x6", "--interp=linear"}) {
+    const Output other = run(classify + flag);
+    EXPECT_TRUE(other.says(flag + (": the weights were trained with " + trained))) << other.text;
+  }
+  // The same as in training.
+  resize.set_resize_mode(ResizeParameter::WARP);
+  std::ofstream(path("w.caffemodel"), std::ios::binary) << weights.SerializeAsString();
+  EXPECT_FALSE(run(classify + "--resize 4x4").says("leave the flag out"));
+}
+
+/// What the tests below have in common: the scores are the means of blue, green and red.
+class MeanColorCliTest : public ClassFoldersCliTest {
+ protected:
+  std::string classify(const NetParameter& weights, int channels = 3) const {
+    std::ofstream(path("w.caffemodel"), std::ios::binary) << weights.SerializeAsString();
+    return "classify --allow_missing --weights " + path("w.caffemodel") + " --model " +
+           write("mean.prototxt",
+                 text("layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 "
+                      "dim: ",
+                      channels, R"( dim: 2 dim: 2 } } }
+layer { name: 'mean' type: 'Pooling' bottom: 'data' top: 'mean' pooling_param { pool: AVE global_pooling: true } })")) +
+           " ";
+  }
+  static NetParameter trained() {
+    NetParameter weights;
+    weights.add_layer()->set_name("other");
+    return weights;
+  }
+  /// Red is 80.
+  std::string red(const std::string& name) const {
+    std::string pixels;
+    for (int i = 0; i < 4; ++i) pixels += std::string("\x50\0\0", 3);
+    return write(name, ppm(2, 2, pixels));
+  }
+};
+
+TEST_F(MeanColorCliTest, TheMeanImageIsThatOfTheTraining) {
+  BlobProto image;
+  image.set_num(1);
+  image.set_channels(3);
+  image.set_height(2);
+  image.set_width(2);
+  for (int i = 0; i < 12; ++i) image.add_data(10);
+  const auto write_mean = [&] { return write("mean.binaryproto", image.SerializeAsString()); };
+  NetParameter weights = trained();
+  Origin& origin = *weights.mutable_origin();
+  origin.mutable_transform()->set_mean_file(write_mean());
+  for (int c = 0; c < 3; ++c) origin.add_channel_mean(10);
+  const std::string one = red("red.ppm");
+  const Output same = run(classify(weights) + one);
+  EXPECT_TRUE(same.says("70.0000 - \"2\"")) << same.text;
+  EXPECT_FALSE(same.says("is not the mean image")) << same.text;
+  // Another data set has one of the same name.
+  for (float& value : *image.mutable_data()) value = 50;
+  write_mean();
+  const Output other = run(classify(weights) + one);
+  EXPECT_TRUE(other.says("70.0000 - \"2\"")) << other.text;
+  EXPECT_TRUE(
+      other.says("mean.binaryproto is not the mean image of the training: its channels "
+                 "have the means 50,50,50, and had 10,10,10"))
+      << other.text;
+  // Blue, green and red have no place in one channel.
+  std::filesystem::remove(path("mean.binaryproto"));
+  expect_refusal(classify(weights, 1) + one,
+                 {"the mean 10,10,10 of 3 channels", "input has 1", "--mean"});
+  EXPECT_EQ(run(classify(weights, 1) + "--mean 0 " + one).status, 0);
+}
+
+TEST_F(MeanColorCliTest, TheOrderOfChannelsIsThatOfTheTraining) {
+  NetParameter weights = trained();
+  TransformationParameter& transform = *weights.mutable_origin()->mutable_transform();
+  transform.set_scale(1);
+  const std::string one = red("red.ppm");
+  const Output swapped = run(classify(weights) + "--channel_swap rgb " + one);
+  EXPECT_TRUE(swapped.says("--channel_swap=rgb: the weights were trained with bgr"))
+      << swapped.text;
+  EXPECT_FALSE(run(classify(weights) + "--channel_swap 2,1,0 " + one).says("leave the flag out"));
+  transform.set_bgr2rgb(true);
+  const Output taken = run(classify(weights) + one);
+  EXPECT_TRUE(taken.says("--channel_swap=rgb\n")) << taken.text;
+  EXPECT_TRUE(taken.says("80.0000 - \"0\"")) << taken.text;
+}
+
+TEST_F(MeanColorCliTest, AWordOfSeveralClassesIsNone) {
+  for (const char* folder : {"photos/golden", "photos/tabby"})
+    std::filesystem::create_directories(path(folder));
+  red("photos/golden/1.ppm");
+  const std::string tabby = red("photos/tabby/1.ppm");
+  const std::string command = classify(trained()) + "--labels " +
+                              write("labels.txt", "golden retriever\ngolden eagle\ntabby cat\n") +
+                              " ";
+  const Output output = run(command + path("photos"));
+  EXPECT_TRUE(output.says("1 of 1 (100.00%) images whose class is known")) << output.text;
+  EXPECT_TRUE(output.says("folder 'golden' is no class of the net")) << output.text;
+  // Each line of a list counts with its own label.
+  const Output twice =
+      run(command + "--list " + write("list.txt", tabby + " 0\n" + tabby + " 2\n"));
+  EXPECT_TRUE(twice.says("1 of 2 (50.00%) images whose class is known")) << twice.text;
 }
 
 }  // namespace

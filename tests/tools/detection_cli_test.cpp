@@ -200,6 +200,11 @@ TEST_F(DetectCliTest, WeightsNameTheClassesAndThePreprocessing) {
   EXPECT_TRUE(output.says(both + " 2 0.7500 5.0 10.0 15.0 30.0 2\n" + both +
                           " 1 0.5000 5.0 10.0 15.0 30.0 a\n"))
       << output.text;
+  const Output saved =
+      run("detect --save_images " + path("out") + " --weights " + path("w.caffemodel") +
+          " --allow_missing --model " + path("net.prototxt") + " " + both);
+  EXPECT_EQ(saved.status, 0) << saved.text;
+  EXPECT_TRUE(fs::exists(path("out/both.png")));
 }
 
 TEST_F(DetectCliTest, BoxesAreOfTheUprightPicture) {

@@ -18,7 +18,8 @@ class TestReportCliTest : public CliTest {
  protected:
   /// A database whose pixels are the scores of three classes: ant, bee, wasp. Of seven records,
   /// numbers 2, 4 and 5 are taken for another.
-  std::string scores(const std::vector<std::string>& names = {"ant", "bee", "wasp"}) const {
+  std::string scores(const std::vector<std::string>& names = {"ant", "bee", "wasp"},
+                     const std::string& before_keys = "") const {
     const int records[7][4] = {{0, 9, 1, 1}, {0, 9, 1, 1}, {0, 1, 9, 1}, {1, 1, 9, 1},
                                {1, 1, 2, 9}, {2, 5, 4, 4}, {2, 0, 0, 1}};
     Records all;
@@ -27,7 +28,7 @@ class TestReportCliTest : public CliTest {
       std::string pixels;
       for (int c = 1; c < 4; ++c) pixels += static_cast<char>(records[i][c]);
       datum.set_data(pixels);
-      all.emplace_back("0000000" + std::to_string(i), datum.SerializeAsString());
+      all.emplace_back(before_keys + "0000000" + std::to_string(i), datum.SerializeAsString());
     }
     fs::remove_all(path("scores"));
     write_database(path("scores"), all);
@@ -142,6 +143,30 @@ TEST_F(TestReportCliTest, MistakesAreSavedByTheirClasses) {
       << list;
   expect_refusal("test --model " + net(scores()) + " --save_mistakes " + path("wrong"),
                  {"exists already"});
+}
+
+// Names and keys may have more letters than the name of a file.
+TEST_F(TestReportCliTest, MistakesOfLongNamesAreSaved) {
+  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  const auto name = [](const char* end) {
+    std::string all;
+    for (int i = 0; i < 110; ++i) all += "\xC3\xA4";  // ä
+    return all + end;
+  };
+  const std::string database =
+      scores({name("1"), name("2"), name("3")}, "00_" + std::string(300, 'k'));
+  const Output output = run("test --model " + net(database) + " --save_mistakes " + path("wrong"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  int images = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(path("wrong"))) {
+    const std::string file = entry.path().filename().string();
+    if (entry.path().extension() != ".png") continue;
+    ++images;
+    EXPECT_LE(file.size(), 255U);
+    EXPECT_TRUE(file.ends_with("_2.png") || file.ends_with("_4.png") || file.ends_with("_5.png"))
+        << file;
+  }
+  EXPECT_EQ(images, 3);
 }
 
 // Files of a folder are copied as they are, which needs no OpenCV.

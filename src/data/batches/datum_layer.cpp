@@ -62,6 +62,16 @@ void DatumLayer::open(std::shared_ptr<RecordSource> source, bool reads_labels,
                      "labels, or remove the top if the net does not need it"));
 }
 
+void DatumLayer::compare_classes(std::string_view way_out) const {
+  if (!training_ || training_->names.empty() || param().top_size() < 2) return;
+  const ClassNames own = look_up_classes();
+  if (!own.names.empty()) return check_same_classes(own, *training_, way_out);
+  context().log(Severity::warning,
+                text("layer '", name(), "': its labels have no names, and those of the training ",
+                     "data (", training_->from,
+                     ") have: nothing tells whether a label is the same class in both; ", way_out));
+}
+
 void DatumLayer::reshape(Blobs, Blobs top) {
   const Shape& sample = records_.format.shape;
   top[0]->reshape({settings_.batch_size, sample[0], sample[1], sample[2]});

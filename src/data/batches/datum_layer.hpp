@@ -5,7 +5,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/batches/datum_loader.hpp"
@@ -23,7 +25,9 @@ class DatumLayer : public SampledLayer {
   std::vector<std::string> class_names() const override {
     return records_.source != nullptr ? records_.source->class_names() : std::vector<std::string>();
   }
-  std::shared_ptr<RecordSource> images() const final { return records_.source; }
+  void set_training_classes(const ClassNames& classes) final { training_ = classes; }
+  /// What has the records of images.
+  std::shared_ptr<RecordSource> images() const { return records_.source; }
   void tell_transform(Origin& origin) const final;
   std::vector<std::string> input_files() const override {
     return records_.source != nullptr ? records_.source->files() : std::vector<std::string>();
@@ -52,6 +56,12 @@ class DatumLayer : public SampledLayer {
   /// of a database without labels where `reads_labels`.
   void open(std::shared_ptr<RecordSource> source, bool reads_labels = false,
             TargetLoader* targets = nullptr);
+  /// For setup(), behind open(): Error where a label that has a name is another class in the
+  /// training data; warns where no label has one, and those of the training data have. `way_out`
+  /// ends the message.
+  void compare_classes(std::string_view way_out) const;
+  /// What a net told of them.
+  const std::optional<ClassNames>& training_classes() const { return training_; }
   const SampleFormat& format() const { return records_.format; }
   /// Of loaders that read on from here, with the present seed of the run.
   DatumLoading datums() const;
@@ -74,6 +84,7 @@ class DatumLayer : public SampledLayer {
   Settings settings_;
   Mixing mixing_;
   LossWarnings losses_;
+  std::optional<ClassNames> training_;
   DatumLoading records_;
   int64_t largest_ = 0;                               // values of a sample, at most
   mutable std::unique_ptr<RecordReader> key_reader_;  // made when the first key is asked for

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "crema/error.hpp"
 #include "data/images/image_name.hpp"
@@ -82,14 +83,21 @@ ImageSize ImageInput::read(const std::string& path, float* out) {
 }
 
 std::vector<std::string> images_in_folder(const std::string& folder) {
+  namespace fs = std::filesystem;
   std::vector<std::string> images;
-  std::error_code error;
-  for (std::filesystem::recursive_directory_iterator entry(folder, error), end;
-       !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
+  std::error_code error, ignored;
+  std::vector<fs::path> above = {fs::canonical(folder, ignored)};  // folders that the entry is in
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
+                                         error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     const bool is_hidden = entry->path().filename().native().starts_with('.');
     if (entry->is_directory(ignored)) {
-      if (is_hidden) entry.disable_recursion_pending();
+      above.resize(static_cast<size_t>(entry.depth()) + 1);
+      fs::path place = fs::canonical(entry->path(), ignored);
+      // A link may lead to a folder that it is in.
+      const bool is_cycle = std::ranges::find(above, place) != above.end();
+      if (is_hidden || is_cycle) entry.disable_recursion_pending();
+      above.push_back(std::move(place));
     } else if (!is_hidden && is_image_name(entry->path().native())) {
       images.push_back(entry->path().string());
     }

@@ -62,8 +62,8 @@ class ImageInput {
 };
 
 /// The image files of a folder and of those in it, those with an extension such as .jpg or .png, in
-/// the order of their paths. Hidden files and folders (".name") are passed over. Error if there are
-/// none.
+/// the order of their paths. Links to folders are followed, but not to one that they are in. Hidden
+/// files and folders (".name") are passed over. Error if there are none.
 std::vector<std::string> images_in_folder(const std::string& folder);
 
 /// The mean of each channel of a mean image (BlobProto).

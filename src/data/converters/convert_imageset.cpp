@@ -3,7 +3,6 @@
 #include "crema/error.hpp"
 #include "data/converters/converters.hpp"
 #include "data/converters/image_records.hpp"
-#include "data/records/class_list.hpp"
 #include "data/records/image_folder.hpp"
 #include "data/records/image_list.hpp"
 #include "proto/datum.pb.h"
@@ -18,15 +17,7 @@ ImageFiles files_of(const ConvertImagesetOptions& options) {
                    .list = options.list,
                    .root = options.root,
                    .images = read_image_list(options.list)};
-  if (options.class_names.empty()) return files;
-  files.class_names = read_class_list(options.class_names);
-  const auto classes = static_cast<int64_t>(files.class_names.size());
-  for (const ListedImage& image : files.images) {
-    if (!image.floats.empty() || (image.label >= 0 && image.label < classes)) continue;
-    throw Error("label ", image.label, " of '", image.file, "' has no name in '",
-                options.class_names, "', which has ", classes, " classes")
-        .at({options.list, static_cast<int>(image.line), 0});
-  }
+  if (!options.class_names.empty()) name_classes(files, options.class_names);
   return files;
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/data_source.hpp"
+#include "core/class_names.hpp"
 #include "crema/context.hpp"
 
 namespace crema {

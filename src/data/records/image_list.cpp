@@ -144,19 +144,22 @@ std::shared_ptr<RecordSource> open_image_files(ImageFiles files) {
   return std::make_shared<ImageFileSource>(std::move(files));
 }
 
+void name_classes(ImageFiles& files, const std::string& class_names) {
+  files.class_names = read_class_list(class_names);
+  const auto classes = static_cast<int64_t>(files.class_names.size());
+  for (const ListedImage& image : files.images) {
+    if (!image.floats.empty() || image.label < 0 || image.label >= classes)
+      throw Error("image '", image.file, "' has the label ", text_of(image), ", and class_names '",
+                  class_names, "' has names of ", classes, " classes, from 0 on")
+          .at({files.list, static_cast<int>(image.line), 0});
+  }
+}
+
 std::shared_ptr<RecordSource> open_image_list(const std::string& list, const std::string& root,
                                               const std::string& class_names) {
   ImageFiles files{
       .name = "list '" + list + "'", .list = list, .root = root, .images = read_image_list(list)};
-  if (!class_names.empty()) files.class_names = read_class_list(class_names);
-  const auto classes = static_cast<int64_t>(files.class_names.size());
-  for (const ListedImage& image : files.images) {
-    if (class_names.empty()) break;
-    if (!image.floats.empty() || image.label < 0 || image.label >= classes)
-      throw Error("image '", image.file, "' has the label ", text_of(image), ", and class_names '",
-                  class_names, "' has names of ", classes, " classes, from 0 on")
-          .at({list, static_cast<int>(image.line), 0});
-  }
+  if (!class_names.empty()) name_classes(files, class_names);
   return open_image_files(std::move(files));
 }
 

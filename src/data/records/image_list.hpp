@@ -55,12 +55,15 @@ struct ImageFiles {
   std::vector<std::string> class_names = {};  // by label, where there are some
 };
 
+/// Names the classes of a list's images by a file with their names in the order of the labels.
+/// Error, with the line, for an image whose label is not the number of one name.
+void name_classes(ImageFiles& files, const std::string& class_names);
+
 /// Files as records: a Datum each, with the bytes of the file and its labels. A file is opened when
 /// its record is read; the Error of one that cannot be names the file, and its line.
 std::shared_ptr<RecordSource> open_image_files(ImageFiles files);
 
-/// The images of a list. `class_names`: a file with the names of the classes in the order of their
-/// labels, "" for none; Error, with the line, for an image whose label has no name there.
+/// The images of a list, with name_classes() unless `class_names` is "".
 std::shared_ptr<RecordSource> open_image_list(const std::string& list, const std::string& root,
                                               const std::string& class_names = {});
 

@@ -37,5 +37,22 @@ TEST(ImageInput, FoldersGiveTheKindsThatCanBeDecoded) {
               testing::ElementsAre(folder / "a.jpeg", folder / "b.PNM", folder / "c.gif"));
 }
 
+// As data layers do, which take a link for the folder of a class.
+TEST(ImageInput, LinkedFoldersCount) {
+  namespace fs = std::filesystem;
+  const test::ScratchFolder folder;
+  for (const char* name : {"set/a", "other"}) fs::create_directories(folder / name);
+  folder.write("set/a/1.png", "");
+  folder.write("other/2.png", "");
+  fs::create_directory_symlink(folder / "other", folder / "set/b");
+  fs::create_directory_symlink(folder / "other", folder / "set/c");
+  fs::create_directory_symlink(folder / "set", folder / "set/a/up");
+  fs::create_directory_symlink(folder / "set", folder / "other/back");
+  fs::create_directory_symlink(folder / "none", folder / "set/dangling");
+  EXPECT_THAT(
+      images_in_folder(folder / "set"),
+      testing::ElementsAre(folder / "set/a/1.png", folder / "set/b/2.png", folder / "set/c/2.png"));
+}
+
 }  // namespace
 }  // namespace crema
