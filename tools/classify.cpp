@@ -1,6 +1,5 @@
 // crema classify: which classes a net sees in images. The published program classification works
 // too.
-#include <glog/logging.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +18,7 @@
 #include "tools/image_net.hpp"
 #include "tools/known_classes.hpp"
 #include "tools/saved_pictures.hpp"
+#include "tools/terminal.hpp"
 #include "tools/trained_images.hpp"
 
 DECLARE_string(scores);
@@ -85,8 +85,8 @@ std::vector<std::string> read_labels(const std::string& path, int64_t classes,
   if (path.empty()) {
     if (static_cast<int64_t>(trained.size()) == classes) return trained;
     if (!trained.empty())
-      LOG(WARNING) << "the weights name " << trained.size() << " classes, and '" << scores
-                   << "' has " << classes << ": --labels=FILE gives their names";
+      say(Severity::warning, text("the weights name ", trained.size(), " classes, and '", scores,
+                                  "' has ", classes, ": --labels=FILE gives their names"));
     return names;
   }
   read_text_list(path, "the names of classes, one a line",
@@ -128,7 +128,7 @@ const ResizeParameter* take_trained_resize(const TransformationParameter& traine
                            : !FLAGS_interp.empty() ? "interp"
                                                    : nullptr;
   if (flag == nullptr) {
-    LOG(INFO) << "images are resized as those that the weights were trained on: " << words;
+    say(text("images are resized as those that the weights were trained on: ", words));
     return &resize;
   }
   // Without --resize, the whole image gets the size of the input.

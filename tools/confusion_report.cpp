@@ -1,13 +1,12 @@
 #include "tools/confusion_report.hpp"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "core/json.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
+#include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
 namespace crema::tools {
@@ -82,24 +81,22 @@ std::string class_label(const std::vector<std::string>& names, int64_t label) {
 
 void ConfusionReport::log_shares() const {
   const std::optional<double> top = confusion.top_k();
-  LOG(INFO) << "Of " << confusion.positions() << " labels: accuracy "
-            << share_or_dash(confusion.accuracy())
-            << (top ? text(", of the best ", ConfusionMatrix::kTop, " ", share_or_dash(top)) : "")
-            << ", mean of the classes " << share_or_dash(confusion.mean_accuracy()) << ", mean F1 "
-            << share_or_dash(confusion.mean_f1()) << ", mean IoU "
-            << share_or_dash(confusion.mean_iou())
-            << (confusion.ignored() != 0 ? text("; ", confusion.ignored(), " ignored") : "")
-            << (confusion.undecided() != 0
-                    ? text("; ", confusion.undecided(), " have scores of NaN alone")
-                    : "");
+  say(text("Of ", confusion.positions(), " labels: accuracy ", share_or_dash(confusion.accuracy()),
+           top ? text(", of the best ", ConfusionMatrix::kTop, " ", share_or_dash(top)) : "",
+           ", mean of the classes ", share_or_dash(confusion.mean_accuracy()), ", mean F1 ",
+           share_or_dash(confusion.mean_f1()), ", mean IoU ", share_or_dash(confusion.mean_iou()),
+           confusion.ignored() != 0 ? text("; ", confusion.ignored(), " ignored") : "",
+           confusion.undecided() != 0
+               ? text("; ", confusion.undecided(), " have scores of NaN alone")
+               : ""));
   if (confusion.unknown_samples() != 0) {
-    LOG(WARNING)
-        << "Samples that count here though they are no records of their own, such as those "
-           "that fill the last batch: "
-        << confusion.unknown_samples()
-        << "; the scores and "
-           "labels do not have the samples along their first axis; give the data layer a "
-           "batch_size that divides its records";
+    say(Severity::warning,
+        text("Samples that count here though they are no records of their own, such as those "
+             "that fill the last batch: ",
+             confusion.unknown_samples(),
+             "; the scores and "
+             "labels do not have the samples along their first axis; give the data layer a "
+             "batch_size that divides its records"));
   }
 }
 

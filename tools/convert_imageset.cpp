@@ -1,12 +1,11 @@
 // crema convert-imageset: a database from a list of images, or from a folder of classes. The
 // published name and flags work too.
-#include <glog/logging.h>
 
 #include <filesystem>
 
-#include "core/utf8.hpp"
 #include "tools/command.hpp"
 #include "tools/image_flags.hpp"
+#include "tools/terminal.hpp"
 
 DECLARE_string(class_names);
 
@@ -26,13 +25,7 @@ bool names_folder(const std::vector<std::string>& arguments) {
 int convert_imageset(const std::vector<std::string>& arguments) {
   ConvertImagesetOptions options;
   options.class_names = FLAGS_class_names;
-  options.logger = [](Severity severity, const std::string& message) {
-    if (severity >= Severity::warning) {
-      LOG(WARNING) << printable_message(message);
-    } else {
-      LOG(INFO) << printable_message(message);
-    }
-  };
+  options.logger = [](Severity severity, const std::string& message) { say(severity, message); };
   std::vector<std::string> all = arguments;
   if (names_folder(arguments)) {
     all.insert(all.begin() + 1, "");

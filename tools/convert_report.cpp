@@ -38,12 +38,12 @@ ConvertProgress show_progress(const std::string& what) {
 }
 
 void report(const ConvertReport& result, const std::string& output) {
-  for (const auto& problem : result.problems) say(Severity::warning, printable_message(problem));
+  for (const auto& problem : result.problems) say(Severity::warning, problem);
   if (result.bad > static_cast<int64_t>(result.problems.size())) {
     say(Severity::warning,
         text("and ", result.bad - static_cast<int64_t>(result.problems.size()), " more"));
   }
-  for (const auto& warning : result.warnings) say(Severity::warning, printable_message(warning));
+  for (const auto& warning : result.warnings) say(Severity::warning, warning);
   say(text(result.written, " records written to ", printable(output),
            result.bad ? text(", ", result.bad, " bad ones left out") : ""));
 }

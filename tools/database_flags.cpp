@@ -1,12 +1,11 @@
 #include "tools/database_flags.hpp"
 
-#include <glog/logging.h>
 #include <omp.h>
 
-#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "data/databases/open_source.hpp"
 #include "tools/flags.hpp"
+#include "tools/terminal.hpp"
 
 DEFINE_string(backend, "lmdb",
               "Kind of the database: lmdb or leveldb. Commands that read also take image_list, "
@@ -27,13 +26,7 @@ std::shared_ptr<RecordSource> open_database_argument(const std::string& path) {
        .kind = is_given("backend") ? source_kind(FLAGS_backend) : guess_source_kind(path),
        .root_folder = FLAGS_root_folder,
        .class_names = FLAGS_class_names,
-       .logger = [](Severity severity, const std::string& text) {
-         if (severity >= Severity::warning) {
-           LOG(WARNING) << printable_message(text);
-         } else {
-           LOG(INFO) << printable_message(text);
-         }
-       }});
+       .logger = [](Severity severity, const std::string& message) { say(severity, message); }});
 }
 
 ColorMode color_flag() {

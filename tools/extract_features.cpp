@@ -2,8 +2,6 @@
 // too.
 #include "features/extract_features.hpp"
 
-#include <glog/logging.h>
-
 #include <optional>
 
 #include "core/parse_number.hpp"
@@ -16,6 +14,7 @@
 #include "tools/net_inputs.hpp"
 #include "tools/output_file.hpp"
 #include "tools/required_data.hpp"
+#include "tools/terminal.hpp"
 
 DEFINE_string(format, "", "lmdb, leveldb, hdf5, npy or csv; the same as DB_TYPE. Default: lmdb.");
 DEFINE_string(keys, "record",
@@ -95,7 +94,7 @@ int extract_features(const std::vector<std::string>& arguments) {
     interruption.check();
     if (rows / 1000 == logged / 1000) return;
     logged = rows;
-    LOG(INFO) << "Extracted features of " << rows << " records.";
+    say(text("Extracted features of ", rows, " records."));
   };
   Context context(context_options());
   NetOptions net_rules = net_options(Phase::test);
@@ -107,20 +106,20 @@ int extract_features(const std::vector<std::string>& arguments) {
   check_outputs(net, arguments[1], options, weights);
   const ExtractReport report = crema::extract_features(net, options);
   if (report.whole_epoch && options.batches > report.batches) {
-    LOG(WARNING) << "NUM_BATCHES " << options.batches << ": all records are in the first "
-                 << report.batches << " batches; none is written twice";
+    say(Severity::warning, text("NUM_BATCHES ", options.batches, ": all records are in the first ",
+                                report.batches, " batches; none is written twice"));
   }
   if (report.left_out > 0) {
-    LOG(WARNING) << report.left_out << " records could not be used and have no rows";
+    say(Severity::warning, text(report.left_out, " records could not be used and have no rows"));
   }
   for (size_t i = 0; i < options.blobs.size(); ++i) {
-    LOG(INFO) << "Extracted features of " << report.rows << " records for blob "
-              << printable(options.blobs[i]) << ", " << report.shapes[i].str() << " each, to "
-              << options.outputs[options.outputs.size() == 1 ? 0 : i];
+    say(text("Extracted features of ", report.rows, " records for blob ",
+             printable(options.blobs[i]), ", ", report.shapes[i].str(), " each, to ",
+             options.outputs[options.outputs.size() == 1 ? 0 : i]));
   }
   if (!report.whole_epoch) {
-    LOG(INFO) << "These are the records of " << report.batches << " batches; NUM_BATCHES 0 takes "
-              << "all records once";
+    say(text("These are the records of ", report.batches, " batches; NUM_BATCHES 0 takes ",
+             "all records once"));
   }
   return 0;
 }

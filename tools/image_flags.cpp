@@ -1,6 +1,5 @@
 #include "tools/image_flags.hpp"
 
-#include "core/utf8.hpp"
 #include "tools/terminal.hpp"
 
 DEFINE_bool(gray, false, "Read images as grayscale.");
@@ -21,8 +20,8 @@ DEFINE_bool(skip_bad, false,
 namespace crema::tools {
 
 int report_check(const ConvertReport& result) {
-  for (const auto& problem : result.problems) say(Severity::warning, printable_message(problem));
-  for (const auto& warning : result.warnings) say(Severity::warning, printable_message(warning));
+  for (const auto& problem : result.problems) say(Severity::warning, problem);
+  for (const auto& warning : result.warnings) say(Severity::warning, warning);
   say(text(result.bad, " bad images"));
   return result.bad ? 1 : 0;
 }

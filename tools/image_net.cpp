@@ -1,7 +1,5 @@
 #include "tools/image_net.hpp"
 
-#include <glog/logging.h>
-
 #include <array>
 #include <filesystem>
 
@@ -11,6 +9,7 @@
 #include "data/images/image_name.hpp"
 #include "data/records/text_list.hpp"
 #include "tools/flags.hpp"
+#include "tools/terminal.hpp"
 
 DEFINE_string(list, "",
               "A text file with image files, a line each. Of classify, labels may follow the "
@@ -158,7 +157,7 @@ std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sam
       counts.deep += input.loss().depth;
     } catch (const Error& error) {
       if (!skips) throw;
-      LOG(WARNING) << error.what();
+      say(Severity::warning, error.what());
       ++counts.bad;
     }
   }
@@ -173,10 +172,11 @@ std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sam
 
 int report_read(const ReadCounts& counts, size_t images) {
   if (counts.deep != 0)
-    LOG(WARNING) << counts.deep << " of " << images
-                 << " images have more than 8 bits a channel, of which the net sees the upper 8";
+    say(Severity::warning,
+        text(counts.deep, " of ", images,
+             " images have more than 8 bits a channel, of which the net sees the upper 8"));
   if (counts.bad != 0)
-    LOG(WARNING) << counts.bad << " of " << images << " images could not be read";
+    say(Severity::warning, text(counts.bad, " of ", images, " images could not be read"));
   return counts.bad == 0 ? 0 : 1;
 }
 

@@ -1,13 +1,12 @@
 #include "tools/known_classes.hpp"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <set>
 
 #include "analysis/confusion.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
+#include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
 namespace crema::tools {
@@ -61,10 +60,10 @@ KnownClasses::KnownClasses(const NamedImages& images, const std::vector<std::str
     any = true;
   }
   if (any && !others.empty())
-    LOG(WARNING) << "folder '" << printable(*others.begin()) << "'"
-                 << (others.size() > 1 ? text(" and ", others.size() - 1, " more are")
-                                       : std::string(" is"))
-                 << " no class of the net: the images there do not count";
+    say(Severity::warning,
+        text("folder '", printable(*others.begin()), "'",
+             others.size() > 1 ? text(" and ", others.size() - 1, " more are") : std::string(" is"),
+             " no class of the net: the images there do not count"));
 }
 
 std::string KnownClasses::name(int64_t label) const {
@@ -100,17 +99,16 @@ void KnownClasses::report() const {
     all.images += counts.images;
     all.right += counts.right;
     if (static_cast<int64_t>(counts_.size()) <= kMostClasses)
-      LOG(INFO) << name(label) << ": " << shares(counts.right, counts.images) << " right";
+      say(text(name(label), ": ", shares(counts.right, counts.images), " right"));
   }
-  for (const std::string& mistake : mistakes_) LOG(INFO) << mistake;
+  for (const std::string& mistake : mistakes_) say(mistake);
   if (all.images - all.right > static_cast<int64_t>(mistakes_.size()))
-    LOG(INFO) << "and " << all.images - all.right - static_cast<int64_t>(mistakes_.size())
-              << " more";
-  LOG(INFO) << shares(all.right, all.images) << " images whose class is known are right"
-            << (classes_ >= ConfusionMatrix::kTopClasses
-                    ? text("; the class of ", shares(in_top_, all.images), " is among the best ",
-                           ConfusionMatrix::kTop)
-                    : "");
+    say(text("and ", all.images - all.right - static_cast<int64_t>(mistakes_.size()), " more"));
+  say(text(shares(all.right, all.images), " images whose class is known are right",
+           classes_ >= ConfusionMatrix::kTopClasses
+               ? text("; the class of ", shares(in_top_, all.images), " is among the best ",
+                      ConfusionMatrix::kTop)
+               : ""));
 }
 
 }  // namespace crema::tools

@@ -92,6 +92,7 @@ void use_plain_lines() {
 bool shows_plain_lines() { return screen().plain; }
 
 void say(Severity severity, const std::string& message, Place place) {
+  const std::string line = printable_message(message);
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
   const Above above(on);
@@ -99,9 +100,9 @@ void say(Severity severity, const std::string& message, Place place) {
     const char* before = severity == Severity::warning ? "warning: "
                          : severity == Severity::error ? "error: "
                                                        : "";
-    std::fprintf(stderr, "%s%s\n", before, printable_message(message).c_str());
+    std::fprintf(stderr, "%s%s\n", before, line.c_str());
   }
-  log(severity, message, place);
+  log(severity, line, place);
 }
 
 void say(const std::string& message, Place place) { say(Severity::info, message, place); }

@@ -1,7 +1,5 @@
 #include "tools/trained_images.hpp"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include "proto/net.pb.h"
 #include "tools/flags.hpp"
 #include "tools/image_net.hpp"
+#include "tools/terminal.hpp"
 
 namespace crema::tools {
 namespace {
@@ -56,16 +55,16 @@ bool has_mean_image(const std::string& file, const std::vector<float>& means) {
   std::error_code none;
   if (!std::filesystem::is_regular_file(file, none)) {
     if (!means.empty())
-      LOG(INFO) << "the mean image of the training, " << printable(file)
-                << ", is not here: the mean of each channel stands for it";
+      say(text("the mean image of the training, ", printable(file),
+               ", is not here: the mean of each channel stands for it"));
     return false;
   }
   if (means.empty()) return true;
   const std::vector<float> here = channel_means(file);
   if (are_alike(here, means)) return true;
-  LOG(WARNING) << printable(file) << " is not the mean image of the training: its channels have "
-               << "the means " << listed(here) << ", and had " << listed(means)
-               << " there, which stand for it";
+  say(Severity::warning,
+      text(printable(file), " is not the mean image of the training: its channels have ",
+           "the means ", listed(here), ", and had ", listed(means), " there, which stand for it"));
   return false;
 }
 
@@ -85,8 +84,9 @@ std::string trained_mean(const Origin& origin, int64_t channels) {
 
 void warn_of_training(const std::string& flag, const std::string& value,
                       const std::string& trained) {
-  LOG(WARNING) << "--" << flag << "=" << printable(value) << ": the weights were trained with "
-               << trained << "; leave the flag out, and images become what they were in training";
+  say(Severity::warning,
+      text("--", flag, "=", printable(value), ": the weights were trained with ", trained,
+           "; leave the flag out, and images become what they were in training"));
 }
 
 TransformationParameter take_trained_images(const std::vector<std::string>& weights,
@@ -124,7 +124,7 @@ TransformationParameter take_trained_images(const std::vector<std::string>& weig
     }
   }
   if (!taken.empty())
-    LOG(INFO) << "images become what the weights were trained on: " << joined(taken, " ");
+    say(text("images become what the weights were trained on: ", joined(taken, " ")));
   return origin.transform();
 }
 

@@ -17,8 +17,8 @@ int upgrade_file(const std::string& command, const std::vector<std::string>& arg
                 " arguments");
   const std::string &in = arguments[0], &out = arguments[1];
   const Upgrade done = upgrade(in);
-  for (const auto& warning : done.warnings) say(Severity::warning, printable_message(warning));
-  for (const auto& change : done.changes) say(printable_message(change));
+  for (const auto& warning : done.warnings) say(Severity::warning, warning);
+  for (const auto& change : done.changes) say(change);
   std::error_code unknown;
   const bool same = std::filesystem::equivalent(in, out, unknown);
   if (done.changes.empty()) {

@@ -88,8 +88,8 @@ int verify_db(const std::vector<std::string>& arguments) {
   options.progress = show_progress();
   const VerifyReport report = verify_database(*source, options);
   options.progress = {};  // ends its line
-  for (const auto& problem : report.problems) say(Severity::error, printable_message(problem));
-  for (const auto& warning : report.warnings) say(Severity::warning, printable_message(warning));
+  for (const auto& problem : report.problems) say(Severity::error, problem);
+  for (const auto& warning : report.warnings) say(Severity::warning, warning);
   std::cout << printable(source->name()) << "\nrecords: " << report.records << " (" << report.raw
             << " raw, " << report.encoded << " compressed, " << report.floats << " floats)\n";
   print_shapes(report);
