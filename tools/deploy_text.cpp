@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "analysis/prediction_heads.hpp"
 #include "crema/error.hpp"
 #include "model/text_format.hpp"
 #include "tools/shell_word.hpp"
@@ -32,17 +33,13 @@ std::string pixel_rule(const TransformationParameter& transform) {
   return rule == "p" ? "" : rule;
 }
 
-bool makes_boxes(const DeployedNet& deployed) {
-  return std::ranges::any_of(deployed.net.layer(), [](const LayerParameter& layer) {
-    return layer.type().ends_with("DetectionOutput");
-  });
-}
-
-/// Whether `crema classify` reads the outputs: one probability a class.
+/// Whether `crema classify` reads the outputs: one probability a class. An autoencoder's are as
+/// many as its inputs.
 bool classifies(const DeployedNet& deployed) {
-  if (deployed.outputs.size() != 1) return false;
+  if (deployed.outputs.size() != 1 || deployed.inputs.size() != 1) return false;
   const auto& [blob, shape] = deployed.outputs[0];
   return shape.rank() >= 2 && shape.count(2) == 1 &&
+         shape.count(1) != deployed.inputs[0].shape.count(1) &&
          std::ranges::any_of(deployed.net.layer(), [&](const LayerParameter& layer) {
            return (layer.type() == "Softmax" || layer.type() == "Sigmoid") && layer.top(0) == blob;
          });
@@ -85,10 +82,12 @@ std::string next_command(const DeployedNet& deployed, const std::string& file,
                          const std::string& weights) {
   const bool has_image = deployed.inputs.size() == 1 && deployed.inputs[0].shape.rank() == 4 &&
                          (deployed.inputs[0].shape[1] == 1 || deployed.inputs[0].shape[1] == 3);
-  const char* const command = !has_image              ? nullptr
-                              : makes_boxes(deployed) ? "detect"
-                              : classifies(deployed)  ? "classify"
-                                                      : nullptr;
+  const bool boxes = std::ranges::any_of(
+      deployed.net.layer(), [](const LayerParameter& layer) { return makes_boxes(layer.type()); });
+  const char* const command = !has_image             ? nullptr
+                              : boxes                ? "detect"
+                              : classifies(deployed) ? "classify"
+                                                     : nullptr;
   if (command == nullptr) return "crema summary --phase TEST --model " + shell_word(file);
   return text("crema ", command, " --model ", shell_word(file), " --weights ",
               weights.empty() ? "net.caffemodel " + pixel_flags(deployed.inputs[0].transform)

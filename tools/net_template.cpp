@@ -123,7 +123,7 @@ std::vector<NetTemplate::Scorer> NetTemplate::scorers() const {
   }
   if (scorers.empty())
     throw Error("'", model_,
-                "' is no classifier: no SoftmaxWithLoss reads the scores of an inner "
+                "' cannot get other classes: no SoftmaxWithLoss reads the scores of an inner "
                 "product or a convolution; `crema models` says what each model is for");
   return scorers;
 }

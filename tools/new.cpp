@@ -184,7 +184,8 @@ DeployedNet built_net(const NewRequest& request, const std::string& prototxt, Co
   const std::string path = request.path("train_val.prototxt");
   parse_text_proto(replaced(prototxt, '"' + request.folder + '/', '"' + request.made + '/'), path,
                    net);
-  for (const Phase phase : {Phase::train, Phase::test}) Net(net, context, {.phase = phase});
+  Net train(net, context, {.phase = Phase::train});
+  const Net test(net, context, {.phase = Phase::test, .share_params_with = &train});
   DeployedNet deployed = deploy_net(net, context);
   write_out_defaults(deployed.net);
   return deployed;

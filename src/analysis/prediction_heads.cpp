@@ -15,9 +15,6 @@ bool is_one_of(const std::string& type, std::initializer_list<const char*> types
   return std::ranges::any_of(types, [&](const char* each) { return type == each; });
 }
 
-bool makes_boxes(const std::string& type) {
-  return is_one_of(type, {"DetectionOutput", "RegionDetectionOutput", "Yolov3DetectionOutput"});
-}
 bool is_loss_of_boxes(const std::string& type) {
   return is_one_of(type, {"MultiBoxLoss", "RegionLoss", "Yolov3"});
 }
@@ -130,6 +127,10 @@ LayerParameter boxes_of_region(const LayerParameter& loss, const std::string& sc
 bool is_loss(const LayerParameter& layer) {
   return names_a_loss(layer.type()) ||
          std::ranges::any_of(layer.loss_weight(), [](float weight) { return weight != 0; });
+}
+
+bool makes_boxes(const std::string& type) {
+  return is_one_of(type, {"DetectionOutput", "RegionDetectionOutput", "Yolov3DetectionOutput"});
 }
 
 bool is_measure(const LayerParameter& layer) {

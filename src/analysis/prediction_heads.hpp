@@ -13,6 +13,9 @@ namespace crema {
 bool is_loss(const LayerParameter& layer);
 bool is_measure(const LayerParameter& layer);
 
+/// Whether layers of this type make boxes of scores.
+bool makes_boxes(const std::string& type);
+
 /// A prediction that a loss or a test reads.
 struct PredictionHead {
   int value = -1;        // of the graph

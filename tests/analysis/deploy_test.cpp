@@ -120,6 +120,41 @@ TEST_F(Deploy, KnowsWhatLossesAreOf) {
       "InnerProduct conv -> fc");
 }
 
+TEST_F(Deploy, KnowsTheOutputsOfLosses) {
+  const auto made = [&](const std::string& loss) {
+    const NetParameter net =
+        parse(text("layer { name: 'data' type: 'Input' top: 'x' top: 'c' top: 'p' top: 'label' } "
+                   "layer { name: "
+                   "'l' bottom: 'x' ",
+                   loss, " }"));
+    std::vector<std::string> taken;
+    NetParameter layers;
+    for (const LayerParameter& layer :
+         output_layers({0, 3, net.layer(1), 1}, LayerGraph(net), taken, false))
+      *layers.add_layer() = layer;
+    return layers;
+  };
+  EXPECT_EQ(lines_of(made("type: 'FocalLoss' bottom: 'label'"))[0], "Softmax x -> prob");
+  EXPECT_EQ(
+      lines_of(made("type: 'FocalLoss' bottom: 'label' focal_loss_param { activation: SIGMOID "
+                    "}"))[0],
+      "Sigmoid x -> prob");
+  const NetParameter sequences = made("type: 'WarpCTCLoss' bottom: 'label'");
+  EXPECT_EQ(lines_of(sequences)[0], "CTCGreedyDecoder x -> sequences");
+  EXPECT_EQ(sequences.layer(0).ctc_decoder_param().blank_index(), 0);
+  const NetParameter region = made(
+      "type: 'RegionLoss' bottom: 'label' region_loss_param { num_class: 7 num: 2 biases: 1 "
+      "biases: 2 "
+      "biases: 3 biases: 4 }");
+  EXPECT_EQ(lines_of(region)[0], "RegionDetectionOutput x -> detection_out");
+  EXPECT_EQ(region.layer(0).region_detection_output_param().num_classes(), 7);
+  EXPECT_EQ(region.layer(0).region_detection_output_param().biases_size(), 4);
+  EXPECT_EQ(lines_of(made("type: 'MultiBoxLoss' bottom: 'c' bottom: 'p' bottom: 'label' "
+                          "multibox_loss_param { num_classes: 3 conf_loss_type: LOGISTIC }")),
+            (std::vector<std::string>{"Sigmoid c -> c_sigmoid",
+                                      "DetectionOutput x c_sigmoid p -> detection_out"}));
+}
+
 // Whatever computes it, a prediction is one, and neither loss nor label stays.
 TEST_F(Deploy, KnowsPredictionsOfAllLayers) {
   for (const std::string layer :

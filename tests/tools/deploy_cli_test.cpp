@@ -44,6 +44,9 @@ TEST_F(DeployCliTest, PrintsWithoutAFile) {
   EXPECT_EQ(printed.status, 0) << printed.text;
   EXPECT_TRUE(printed.says("type: \"Softmax\"")) << printed.text;
   EXPECT_TRUE(printed.says("dim: 3\n      dim: 3")) << printed.text;
+  // What needs quotes in a shell has them; scores are no probabilities.
+  const Output quoted = run("deploy " + net() + " '" + path("a net.prototxt") + "'");
+  EXPECT_TRUE(quoted.says("--model \"" + path("a net.prototxt") + "\"")) << quoted.text;
   const Output inner = run("deploy " + net() + " --outputs ip");
   EXPECT_FALSE(inner.says("Softmax")) << inner.text;
 }

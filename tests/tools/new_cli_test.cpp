@@ -310,6 +310,24 @@ TEST_F(NewCliTest, BoxesMakeADetector) {
   EXPECT_TRUE(tuned.says("3 classes (blue, green, red)")) << tuned.text;
   EXPECT_TRUE(tuned.says("conf_tuned")) << tuned.text;
 
+  // YOLO's form, and folders that say which images are for tests.
+  for (const char* folder : {"divided/train", "divided/val", "divided/rest", "lines"})
+    fs::create_directories(path(folder));
+  for (int i = 0; i < 12; ++i) {
+    const Scene scene = draw(random);
+    const char* const part = i < 7 ? "train/" : i < 11 ? "val/" : "rest/";
+    write(text("divided/", part, i, ".ppm"), ppm(96, 96, scene.pixels));
+    write(text("lines/", i, ".txt"),
+          text(scene.label, " ", (scene.x + scene.side / 2.0) / 96, " ",
+               (scene.y + scene.side / 2.0) / 96, " ", scene.side / 96.0, " ", scene.side / 96.0));
+  }
+  write("lines/classes.txt", "blue\nred\n");
+  const Output yolo = in_folder("new yolo --images divided --detect lines");
+  ASSERT_EQ(yolo.status, 0) << yolo.text;
+  EXPECT_TRUE(yolo.says("2 classes (blue, red), 7 images for training and 4 for tests\n"))
+      << yolo.text;
+  EXPECT_TRUE(yolo.says("note: 1 image left out, such as 'rest/11.ppm'")) << yolo.text;
+
   fs::create_directories(path("none"));
   refuses("new refused --images photos --detect none", {"no image", ".xml", ".txt"});
   refuses("new refused --images photos --detect boxes --from resnet18", {"no SSD"});
