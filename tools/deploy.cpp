@@ -1,8 +1,6 @@
 // crema deploy: the net for inference of a net that is trained.
 #include "analysis/deploy.hpp"
 
-#include <glog/logging.h>
-
 #include <charconv>
 #include <cstdio>
 
@@ -15,6 +13,7 @@
 #include "tools/deploy_text.hpp"
 #include "tools/flags.hpp"
 #include "tools/output_file.hpp"
+#include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
 DECLARE_int32(batch);
@@ -100,7 +99,7 @@ int deploy(const std::vector<std::string>& arguments) {
   const std::string text = deploy_text(result, arguments[0]);
   if (!writes) {
     std::printf("%s", text.c_str());
-    for (const std::string& note : result.notes) LOG(WARNING) << printable_message(note);
+    for (const std::string& note : result.notes) say(Severity::warning, note);
     return 0;
   }
   WholeFile file(arguments[1]);
