@@ -45,7 +45,9 @@ TableRow flag_row(const std::string& name, const std::string& command) {
   gflags::CommandLineFlagInfo info;
   if (!gflags::GetCommandLineFlagInfo(name.c_str(), &info)) return {};
   const std::string shown = info.type == "bool" ? name : name + "=" + info.type;
-  return {"--" + shown, words_for(info.description, command) + preset_of(info)};
+  const std::string words = words_for(info.description, command);
+  const bool says_preset = words.find("Default: ") != std::string::npos;
+  return {"--" + shown, words + (says_preset ? "" : preset_of(info))};
 }
 
 void print_flags(std::ostream& out, const char* heading, const Command& command,

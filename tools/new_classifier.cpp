@@ -150,11 +150,8 @@ std::vector<std::string> set_classes(NetTemplate& net, int64_t classes, const st
 /// The images below the folder that are in no folder of a class.
 std::vector<std::string> notes_of_others(const NewRequest& request, const Classes& classes) {
   std::vector<std::string> others;
-  const std::set<std::string> used = [&] {
-    std::set<std::string> both(classes.train.begin(), classes.train.end());
-    both.insert(classes.tests.begin(), classes.tests.end());
-    return both;
-  }();
+  std::set<std::string> used(classes.train.begin(), classes.train.end());
+  used.insert(classes.tests.begin(), classes.tests.end());
   for (const std::string& image : images_below(request.images)) {
     if (used.count(image) == 0) others.push_back(image);
   }
@@ -255,7 +252,6 @@ NewProject new_classifier(const NewRequest& request) {
   const bool has_weights = !project.weights.empty();
   const Shape input = net.input();
   const int64_t own = input.rank() == 4 ? input[2] : 224;
-  // A large net is quick enough for random weights where its images are smaller.
   const auto tops = tops_of(net);
   const auto count = static_cast<int64_t>(classes.names.size());
   const std::vector<std::string> renewed = set_classes(net, count, request.name, has_weights);
@@ -265,6 +261,7 @@ NewProject new_classifier(const NewRequest& request) {
   const auto fits = [&](int64_t side) {
     return try_net(net, channels, side, false).why_not.empty();
   };
+  // A large net is quick enough for random weights where its images are smaller.
   int64_t size = choice.size > 0                                                  ? choice.size
                  : has_weights || own <= 64 || !takes_any_size(net) || !fits(128) ? own
                                                                                   : 128;

@@ -74,7 +74,8 @@ ShownFlag shown(const std::string& name, const std::string& command) {
     throw Error("there is no flag --", name);
   ShownFlag flag{
       name, words_for(info.description, command), info.default_value, FlagValue::number, {}};
-  if (flag.default_value == "-1") flag.default_value.clear();
+  if (flag.default_value == "-1" || flag.description.find("Default: ") != std::string::npos)
+    flag.default_value.clear();
   const auto words = std::ranges::find(flags_of_words(), name, &Words::flag);
   if (info.type == "bool") {
     flag.takes = FlagValue::none;
