@@ -1,10 +1,9 @@
 #include "analysis/deploy.hpp"
 
-#include <google/protobuf/message.h>
-
 #include <algorithm>
 #include <set>
 
+#include "analysis/inference_layers.hpp"
 #include "analysis/input_shapes.hpp"
 #include "analysis/layer_graph.hpp"
 #include "analysis/prediction_heads.hpp"
@@ -30,48 +29,6 @@ bool is_constant(const LayerParameter& layer) {
                                                             [](const FillerParameter& filler) {
                                                               return filler.type() == "constant";
                                                             });
-}
-
-/// Removes the fillers of parameters, which weights replace. Those of Deconvolution's bilinear
-/// kernels stay, as nobody may have saved them.
-void clear_fillers(google::protobuf::Message& message) {
-  const google::protobuf::Reflection& values = *message.GetReflection();
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  values.ListFields(message, &fields);
-  for (const auto* field : fields) {
-    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE ||
-        field->is_repeated())
-      continue;
-    if (field->message_type() != FillerParameter::descriptor()) {
-      clear_fillers(*values.MutableMessage(&message, field));
-      continue;
-    }
-    const auto& filler = static_cast<const FillerParameter&>(values.GetMessage(message, field));
-    if (filler.type() != "bilinear") values.ClearField(&message, field);
-  }
-}
-
-/// The layers of phase TEST. Data that only TRAIN has, in nets without tests, come before them.
-NetParameter layers_of_inference(const NetParameter& net, const NetOptions& options,
-                                 const NetParameter& training) {
-  NetParameter layers = layers_of(net, options);
-  std::set<std::string> made, missing;
-  for (const LayerParameter& layer : layers.layer()) {
-    for (const std::string& bottom : layer.bottom()) {
-      if (made.count(bottom) == 0) missing.insert(bottom);
-    }
-    made.insert(layer.top().begin(), layer.top().end());
-  }
-  if (missing.empty()) return layers;
-  NetParameter whole;
-  copy_without(layers, {NetParameter::kLayerFieldNumber}, whole);
-  for (const LayerParameter& layer : training.layer()) {
-    const bool is_missing = std::ranges::any_of(
-        layer.top(), [&](const std::string& top) { return missing.count(top) > 0; });
-    if (is_missing && is_source(layer)) *whole.add_layer() = layer;
-  }
-  for (const LayerParameter& layer : layers.layer()) *whole.add_layer() = layer;
-  return whole;
 }
 
 class Deployer {
