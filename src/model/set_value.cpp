@@ -10,6 +10,7 @@
 #include "core/split_list.hpp"
 #include "crema/error.hpp"
 #include "model/field_advice.hpp"
+#include "model/field_path.hpp"
 #include "model/text_format.hpp"
 
 namespace crema {
@@ -18,28 +19,6 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::TextFormat;
-
-struct Step {
-  std::string name;
-  std::optional<int> index;
-};
-
-/// Takes the first step, "name" or "name[index]", off the path.
-Step take_step(std::string_view& path) {
-  const size_t dot = path.find('.');
-  std::string_view word = path.substr(0, dot);
-  path.remove_prefix(dot == std::string_view::npos ? path.size() : dot + 1);
-  Step step;
-  const size_t bracket = word.find('[');
-  step.name = std::string(word.substr(0, bracket));
-  if (bracket == std::string_view::npos) return step;
-  const std::string_view inside = word.substr(bracket + 1);
-  if (inside.ends_with(']')) step.index = parse_number<int>(inside.substr(0, inside.size() - 1));
-  if (!step.index || *step.index < 0)
-    throw Error("'", word, "' has no index from 0 on in its brackets; write it as ", step.name,
-                "[0]");
-  return step;
-}
 
 /// Without the quotes around it.
 std::string unquoted(const std::string& value) {
@@ -188,7 +167,7 @@ std::string set_value(Message& root, std::string_view path, const std::string& v
   Message* message = &root;
   while (true) {
     around.push_back(message);
-    const Step step = take_step(path);
+    const FieldStep step = take_step(path);
     const FieldDescriptor* const field = message->GetDescriptor()->FindFieldByName(step.name);
     if (field == nullptr)
       throw Error(message_name(*message->GetDescriptor()), " has no field '", step.name, "'",

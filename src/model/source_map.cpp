@@ -1,8 +1,9 @@
 #include "model/source_map.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
+
+#include "model/field_path.hpp"
 
 namespace crema {
 
@@ -10,30 +11,6 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::TextFormat;
 using ParseInfoTree = TextFormat::ParseInfoTree;
-
-namespace {
-
-struct Step {
-  std::string name;
-  int index = 0;
-};
-
-// Takes the first step, "name" or "name[index]", off the path.
-Step take_step(std::string_view& path) {
-  const size_t dot = path.find('.');
-  std::string_view text = path.substr(0, dot);
-  path.remove_prefix(dot == std::string_view::npos ? path.size() : dot + 1);
-
-  Step step;
-  const size_t bracket = text.find('[');
-  step.name = text.substr(0, bracket);
-  if (bracket != std::string_view::npos) {
-    std::from_chars(text.data() + bracket + 1, text.data() + text.size(), step.index);
-  }
-  return step;
-}
-
-}  // namespace
 
 // How far a path could be followed.
 struct SourceMap::Found {
@@ -57,11 +34,11 @@ SourceMap::Found SourceMap::find(std::string_view path) const {
   found.type = type_;
   found.places = places_;
   while (!path.empty() && found.places != nullptr) {
-    const Step step = take_step(path);
+    const FieldStep step = take_step(path);
     const FieldDescriptor* field = found.type->FindFieldByName(step.name);
     const ParseInfoTree* places = std::exchange(found.places, nullptr);
     if (field == nullptr) break;
-    const int index = field->is_repeated() ? step.index : -1;
+    const int index = field->is_repeated() ? step.index.value_or(0) : -1;
     const TextFormat::ParseLocation place = places->GetLocation(field, index);
     if (place.line < 0) break;
     found.line = place.line;
