@@ -200,15 +200,9 @@ std::string data_layer(const std::string& phase, const std::pair<std::string, st
               "  transform_param {\n", transform, "  }\n  data_param { ", data, " }\n}\n");
 }
 
-Schedule schedule_of(const Classes& classes, int64_t size, bool has_weights) {
-  Schedule plan;
-  plan.train = std::ssize(classes.train);
-  plan.tests = std::ssize(classes.tests);
-  plan.batch = batch_for(plan.train, size <= 40 ? 64 : 32);
-  plan.test_batch = test_batch_for(plan.tests, 50);
-  plan.epochs = has_weights ? 15 : 30;
-  plan.iterations = std::clamp<int64_t>(plan.epochs * plan.train / plan.batch, 300, 50000);
-  plan.epochs = std::max<int64_t>(1, plan.iterations * plan.batch / plan.train);
+Schedule training_of(const Classes& classes, int64_t size, bool has_weights) {
+  Schedule plan = schedule_of(std::ssize(classes.train), std::ssize(classes.tests),
+                              size <= 40 ? 64 : 32, 50, has_weights ? 15 : 30, 300);
   plan.metric = "accuracy";
   if (has_weights) {
     plan.rule = "type: \"Nesterov\"\nmomentum: 0.9\nweight_decay: 0.0005\n";
@@ -267,7 +261,7 @@ NewProject new_classifier(const NewRequest& request) {
                                                                                   : 128;
   if (request.size > 0) size = request.size;
   check_net(net, channels, size, false, own);
-  project.schedule = schedule_of(classes, size, has_weights);
+  project.schedule = training_of(classes, size, has_weights);
   project.schedule.metric = metric;
 
   const std::string color = pixels.is_gray ? "force_gray: true" : "force_color: true";

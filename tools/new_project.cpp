@@ -43,13 +43,21 @@ ContextOptions quiet_context() {
   return options;
 }
 
-int64_t batch_for(int64_t records, int64_t wanted) { return std::min(records, wanted); }
-
-int64_t test_batch_for(int64_t records, int64_t most) {
-  for (int64_t batch = std::min(records, most); batch >= std::min<int64_t>(records, 8); --batch) {
-    if (records % batch == 0) return batch;
+Schedule schedule_of(int64_t train, int64_t tests, int64_t batch, int64_t most, int64_t epochs,
+                     int64_t least) {
+  Schedule plan;
+  plan.train = train;
+  plan.tests = tests;
+  plan.batch = std::min(train, batch);
+  plan.test_batch = most;
+  for (int64_t part = std::min(tests, most); part >= std::min<int64_t>(tests, 8); --part) {
+    if (tests % part != 0) continue;
+    plan.test_batch = part;
+    break;
   }
-  return most;
+  plan.iterations = std::clamp<int64_t>(epochs * train / plan.batch, least, 50000);
+  plan.epochs = std::max<int64_t>(1, plan.iterations * plan.batch / train);
+  return plan;
 }
 
 std::pair<std::string, std::string> tops_of(const NetTemplate& net) {

@@ -58,11 +58,12 @@ struct NewProject {
 /// A context for nets that are built and never run.
 ContextOptions quiet_context();
 
-/// A batch for so many records: `wanted`, or all of them where they are fewer.
-int64_t batch_for(int64_t records, int64_t wanted);
-/// The largest batch up to `most` that divides the records, so that tests see each once; `most`
-/// where there is none of 8 or more.
-int64_t test_batch_for(int64_t records, int64_t most);
+/// Of training and test records. A batch has `batch` records, or all of them where they are fewer;
+/// one of tests the greatest number up to `most` that divides the records, so that tests see each
+/// once, and `most` where there is none of 8 or more. The training goes over the records `epochs`
+/// times, and for `least` iterations or more.
+Schedule schedule_of(int64_t train, int64_t tests, int64_t batch, int64_t most, int64_t epochs,
+                     int64_t least);
 
 /// The tops of the template's data, images and labels, which its layers read. Error for a model
 /// that is for other data, or that changes the images before its first layer with weights.

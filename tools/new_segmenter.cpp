@@ -156,12 +156,7 @@ NewProject new_segmenter(const NewRequest& request, const std::string& masks_fol
     if (type == "Accuracy") net.add(i, "ignore_label: 255", "accuracy_param");
   }
   Schedule& plan = project.schedule;
-  plan.train = static_cast<int64_t>(division.train.size());
-  plan.tests = static_cast<int64_t>(division.tests.size());
-  plan.batch = batch_for(plan.train, 16);
-  plan.test_batch = test_batch_for(plan.tests, 25);
-  plan.iterations = std::clamp<int64_t>(40 * plan.train / plan.batch, 300, 50000);
-  plan.epochs = std::max<int64_t>(1, plan.iterations * plan.batch / plan.train);
+  plan = schedule_of(std::ssize(division.train), std::ssize(division.tests), 16, 25, 40, 300);
   plan.rule = "type: \"AdamW\"\nmomentum: 0.9\nweight_decay: 0.02\n";
   plan.rate = 0.003;
   plan.why_rate = "Rate and decay are those that digits_unet was trained with.";
