@@ -29,10 +29,6 @@ struct ConvertElement {
   }
 };
 
-/// In what sums of T are taken.
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 /// Body for elements of memory: y = value, or y += value.
 template <class T>
 struct FillElement {

@@ -56,6 +56,10 @@ namespace crema {
   return std::bit_cast<float>(sign | (magnitude >= 0x7c00u ? special : finite));
 }
 
+/// The type that kernels compute in where values are stored as T, which may have 16 bits.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
 /// Rounds to nearest even. Integers are clamped to their range; floating point values become
 /// integers by truncation, clamped as well, NaN as 0.
 template <class To, class From>
