@@ -202,7 +202,7 @@ constexpr AttentionKernels<T> kKernels = {2 * int64_t{hn::MaxLanes(Tag<T>())},
                                           scale_rows<T>};
 
 const AttentionKernels<float>* kernels_f32() { return &kKernels<float>; }
-const AttentionKernels<double>* kernels_f64() { return &kKernels<double>; }
+const AttentionKernels<double>* kernels_f64() { return CREMA_KERNELS_F64(kKernels); }
 
 }  // namespace
 }  // namespace crema::HWY_NAMESPACE

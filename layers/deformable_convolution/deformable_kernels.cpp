@@ -103,7 +103,7 @@ template <class T>
 constexpr DeformableKernels<T> kKernels = {sample<T>, spread<T>, dots<T>};
 
 const DeformableKernels<float>* kernels_f32() { return &kKernels<float>; }
-const DeformableKernels<double>* kernels_f64() { return &kKernels<double>; }
+const DeformableKernels<double>* kernels_f64() { return CREMA_KERNELS_F64(kKernels); }
 
 }  // namespace
 }  // namespace crema::HWY_NAMESPACE

@@ -175,7 +175,7 @@ template <class T>
 constexpr LocalKernels<T> kKernels = {forward_tile<T>, weights_tile<T>, columns_tile<T>};
 
 const LocalKernels<float>* kernels_f32() { return &kKernels<float>; }
-const LocalKernels<double>* kernels_f64() { return &kKernels<double>; }
+const LocalKernels<double>* kernels_f64() { return CREMA_KERNELS_F64(kKernels); }
 
 }  // namespace
 }  // namespace crema::HWY_NAMESPACE

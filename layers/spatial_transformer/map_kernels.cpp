@@ -322,7 +322,7 @@ template <class T>
 constexpr MapKernels<T> kKernels = {find<T>, sample<T>, spread<T>, add_slopes<T>};
 
 const MapKernels<float>* kernels_f32() { return &kKernels<float>; }
-const MapKernels<double>* kernels_f64() { return &kKernels<double>; }
+const MapKernels<double>* kernels_f64() { return CREMA_KERNELS_F64(kKernels); }
 
 }  // namespace
 }  // namespace crema::HWY_NAMESPACE

@@ -98,6 +98,12 @@ function(crema_flags target)
   endif()
 endfunction()
 
+# For what computes nothing in loops that matter: an optimised build takes 40% less time to compile it, and kernels are
+# elsewhere.
+function(crema_compile_quickly target)
+  target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release,RelWithDebInfo>>:-O1>")
+endfunction()
+
 # What nearly every file spends its time on. Our own headers are quick, and change every day.
 set(CREMA_SLOW_HEADERS
   <algorithm> <filesystem> <functional> <map> <memory> <optional> <set> <string> <vector>

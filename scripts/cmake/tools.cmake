@@ -77,6 +77,7 @@ ${listed}  };
 
 add_executable(crema_tool ${sources} "${pages}" "${settings}" "${CREMA_GENERATED_DIR}/commands.cpp")
 crema_flags(crema_tool)
+crema_compile_quickly(crema_tool)
 crema_compile_together(crema_tool ${sources})
 target_precompile_headers(crema_tool PRIVATE ${CREMA_SLOW_HEADERS} <gflags/gflags.h> <glog/logging.h>)
 target_compile_definitions(crema_tool PRIVATE CREMA_VERSION="${PROJECT_VERSION}")

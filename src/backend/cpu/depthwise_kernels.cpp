@@ -179,12 +179,15 @@ void cross(const Part& rows, const Part& columns, const Block& block, int64_t st
   const bool along_rows = rows.count > columns.count;
   const Part &a = along_rows ? rows : columns, &b = along_rows ? columns : rows;
   const bool one = a.in_step == a.in_tap, two = a.in_step == 2 * a.in_tap;
-  if (one && a.taps == 1) return bands<1, 1, Grouped>(a, b, block, strips);
-  if (one && a.taps == 2) return bands<2, 1, Grouped>(a, b, block, strips);
   if (one && a.taps == 3) return bands<3, 1, Grouped>(a, b, block, strips);
-  if (one && a.taps == 5) return bands<5, 1, Grouped>(a, b, block, strips);
   if (two && a.taps == 3) return bands<3, 2, Grouped>(a, b, block, strips);
-  if (two && a.taps == 5) return bands<5, 2, Grouped>(a, b, block, strips);
+  // Rare with groups of several channels, and each of them takes seconds to compile.
+  if constexpr (!Grouped) {
+    if (one && a.taps == 1) return bands<1, 1, false>(a, b, block, strips);
+    if (one && a.taps == 2) return bands<2, 1, false>(a, b, block, strips);
+    if (one && a.taps == 5) return bands<5, 1, false>(a, b, block, strips);
+    if (two && a.taps == 5) return bands<5, 2, false>(a, b, block, strips);
+  }
   bands<0, 0, Grouped>(a, b, block, strips);
 }
 

@@ -3,7 +3,8 @@
 
 /// In crema, after HWY_ONCE: defines accessor<float>() and accessor<double>(), which give the
 /// Table<T> of this processor. For each target there are functions kernels_f32() and kernels_f64()
-/// that return pointers to the tables. A macro since HWY_EXPORT is one.
+/// that return pointers to the tables, the latter CREMA_KERNELS_F64(tables) of highway.hpp. A macro
+/// since HWY_EXPORT is one.
 #define CREMA_FLOAT_KERNELS(Table, accessor)     \
   HWY_EXPORT(kernels_f32);                       \
   HWY_EXPORT(kernels_f64);                       \

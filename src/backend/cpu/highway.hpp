@@ -67,6 +67,15 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+// The table of kernels in f64, of which float_kernels.hpp tells. f64 is what gradients are checked
+// in: AVX-512 runs the kernels of AVX2, which saves compiling them once more.
+#undef CREMA_KERNELS_F64
+#if HWY_TARGET == HWY_AVX3 && (HWY_TARGETS & HWY_AVX2)
+#define CREMA_KERNELS_F64(tables) N_AVX2::kernels_f64()
+#else
+#define CREMA_KERNELS_F64(tables) &tables<double>
+#endif
+
 #if defined(CREMA_BACKEND_CPU_HIGHWAY) == defined(HWY_TARGET_TOGGLE)
 #ifdef CREMA_BACKEND_CPU_HIGHWAY
 #undef CREMA_BACKEND_CPU_HIGHWAY
