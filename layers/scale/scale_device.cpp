@@ -8,7 +8,7 @@ namespace crema {
 namespace {
 
 template <class T>
-const T* read_or_null(const ComputeDevice& device, const Tensor* tensor) {
+const T* values_or_null(const ComputeDevice& device, const Tensor* tensor) {
   return tensor != nullptr ? device.read<T>(*tensor) : nullptr;
 }
 
@@ -38,8 +38,8 @@ void ScaleLayer::prepare_device(Blobs bottom, Blobs) {
 template <class T>
 void ScaleLayer::forward_on(const ComputeDevice& device, Blobs bottom, Blobs top) {
   channels::Coefficients<const T> coefficients;
-  coefficients.gain = read_or_null<T>(device, scale_data(bottom));
-  coefficients.shift = read_or_null<T>(device, bias_data(bottom));
+  coefficients.gain = values_or_null<T>(device, scale_data(bottom));
+  coefficients.shift = values_or_null<T>(device, bias_data(bottom));
   const Tensor& x = bottom[0]->data;
   channels::map_affine<T>(device, maps_of(x), x, nullptr, coefficients, false, top[0]->data);
 }

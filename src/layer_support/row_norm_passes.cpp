@@ -9,12 +9,12 @@
 namespace crema {
 namespace {
 
-constexpr int64_t kGrain = 4096;  // values for which a further thread is worthwhile
+constexpr int64_t kRowGrain = 4096;  // values for which a further thread is worthwhile
 
 /// Runs body.on_host() for [0, count), each of `values` values, on the threads.
 template <class Body>
-void run(int64_t count, int64_t values, const Body& body) {
-  parallel_for(count, kGrain / std::max<int64_t>(values, 1) + 1,
+void run_rows(int64_t count, int64_t values, const Body& body) {
+  parallel_for(count, kRowGrain / std::max<int64_t>(values, 1) + 1,
                [&](int64_t begin, int64_t end) { body.on_host(begin, end); });
 }
 
@@ -23,7 +23,8 @@ void run(int64_t count, int64_t values, const Body& body) {
 void RowNormLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   if (!device.on_host()) return forward_on(device, bottom, top);
   dispatch_float(dtype(), [&]<class T>(T) {
-    run(rows_.rows, rows_.size,
+    run_rows(
+        rows_.rows, rows_.size,
         row_norm::Forward<T>{rows_, settings_.eps, device.read<T>(bottom[0]->data),
                              read_parameter<T>(device, scale_), read_parameter<T>(device, bias_),
                              statistics(device, true), device.overwrite<T>(top[0]->data)});
@@ -39,13 +40,13 @@ void RowNormLayer::run_backward(const ComputeDevice& device, Blobs top,
     // First: dx may overwrite dy.
     T *of_scale = gradient_of<T>(device, scale_), *of_bias = gradient_of<T>(device, bias_);
     if (of_scale || of_bias) {
-      run(rows_.channels(), rows_.each(),
-          row_norm::ParameterGradients<T>{rows_, x, dy, known, of_scale, of_bias});
+      run_rows(rows_.channels(), rows_.each(),
+               row_norm::ParameterGradients<T>{rows_, x, dy, known, of_scale, of_bias});
     }
     if (!propagate[0]) return;
-    run(rows_.rows, rows_.size,
-        row_norm::Backward<T>{rows_, x, dy, read_parameter<T>(device, scale_), known,
-                              device.overwrite<T>(bottom[0]->diff)});
+    run_rows(rows_.rows, rows_.size,
+             row_norm::Backward<T>{rows_, x, dy, read_parameter<T>(device, scale_), known,
+                                   device.overwrite<T>(bottom[0]->diff)});
   });
 }
 

@@ -370,6 +370,20 @@ TEST(ChannelRooms, RowsAndGroups) {
   }
 }
 
+TEST(ChannelRooms, Normalize) {
+  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
+  for (const Shape& shape : {Shape{2, 16, 5, 7}, Shape{3, 6, 9, 11}, Shape{2, 520, 3, 3},
+                             Shape{5, 40}, Shape{2, 8, 3, 4, 5}}) {
+    for (const char* settings : {"across_spatial: false", "across_spatial: true",
+                                 "across_spatial: false channel_shared: false",
+                                 "across_spatial: true channel_shared: false eps: 0.1"}) {
+      check(
+          {with_params({.layer = text("layer { type: 'Normalize' norm_param { ", settings, " } }"),
+                        .bottoms = {uniform(shape, -2, 3)}})});
+    }
+  }
+}
+
 TEST(ChannelRooms, OptionsPreferTheTypeOfActivations) {
   Context context;
   RunState state;
