@@ -92,7 +92,7 @@ void BatchNormLayer::forward_on(const ComputeDevice& device, Blobs bottom, Blobs
   const Statistics statistics{device.overwrite<double>(mean_),
                               device.overwrite<double>(inverse_deviation_)};
   const Coefficients<T> coefficients =
-      channels::coefficients_in<T>(device, channels_, true, coefficients_);
+      channels::coefficients_in<T>(device, channels_, 5, true, coefficients_);
   const SetAffine<T> set{statistics, read_parameter<T>(device, end.scale),
                          read_parameter<T>(device, end.bias), coefficients};
   if (settings_.stored) {
@@ -119,7 +119,7 @@ void BatchNormLayer::backward_on(const ComputeDevice& device, Blobs top,
   if (reads.top_data) from.y = &top[0]->data;
   if (end.relu) from.mask = reads.top_data ? channels::Mask::output : channels::Mask::again;
 
-  const Coefficients<T> all = channels::coefficients_in<T>(device, channels_, false, coefficients_);
+  const Coefficients<T> all = channels::coefficients_in<T>(device, channels_, 5, false, coefficients_);
   Coefficients<const T> coefficients{all.centre, all.gain, all.shift};
   const channels::AddSums<T> parameters{gradient_of<T>(device, end.bias),
                                         gradient_of<T>(device, end.scale)};

@@ -63,7 +63,7 @@ template <class T>
 void MVNLayer::centre_on(const ComputeDevice& device, const Tensor& from, bool scales, Tensor& to) {
   const ChannelMaps maps = maps_of(from);
   const Coefficients<T> coefficients =
-      channels::coefficients_in<T>(device, maps.count(), true, coefficients_);
+      channels::coefficients_in<T>(device, maps.count(), 5, true, coefficients_);
   const channels::PartialSums sums = channels::moment_sums(device, maps, from);
   channels::finish_sums(
       device, sums,
@@ -79,7 +79,7 @@ void MVNLayer::backward_on(const ComputeDevice& device, Blobs top, Blobs bottom)
   const channels::GradientOperands from{&top[0]->diff, &top[0]->data};
   const ChannelMaps maps = maps_of(top[0]->diff);
   const Coefficients<T> coefficients =
-      channels::coefficients_in<T>(device, maps.count(), true, coefficients_);
+      channels::coefficients_in<T>(device, maps.count(), 5, true, coefficients_);
   channels::finish_sums(device, channels::gradient_sums<T>(device, maps, from, {}),
                         SetGradient<T>{static_cast<double>(view_.inner), epsilon_,
                                        device.read<double>(inverse_), coefficients});

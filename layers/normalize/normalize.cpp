@@ -155,7 +155,7 @@ class NormalizeLayer : public TwoSidedLayer {
             : last ? ChannelView{shape[0] * inner, shape[1], 1}
                    : ChannelView{shape[0], shape[1], inner};
   }
-  size_t kept_bytes() const override { return inverse_norm_.bytes(); }
+  size_t kept_bytes() const override { return inverse_norm_.bytes() + factors_.bytes(); }
 
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
@@ -172,7 +172,8 @@ class NormalizeLayer : public TwoSidedLayer {
         S* const y = device.overwrite<S>(top[0]->data);
         for_each_vector(device, vectors_.split, kVector<S>,
                         DeviceForward<S>{vectors_, eps, are_aligned(x, y), x,
-                                         device.read<Wide<S>>(params()[0]->data), inverse_norm, y});
+                                         device.read<Wide<S>>(params()[0]->data), inverse_norm,
+                                         factors<Wide<S>>(device, true).centre, y});
       });
     }
     dispatch_float(dtype(), [&]<class T>(T) {
@@ -218,6 +219,12 @@ class NormalizeLayer : public TwoSidedLayer {
                  [&](int64_t begin, int64_t end) { body.on_host(begin, end); });
   }
 
+  /// Rounded inverses of the norms, on a device.
+  template <class W>
+  channels::Coefficients<W> factors(const ComputeDevice& device, bool written) {
+    return channels::coefficients_in<W>(device, inverse_norm_.count(), 1, written, factors_);
+  }
+
   /// Whether rows of values that lie side by side are read in vectors.
   template <class S>
   bool are_aligned(const S* a, const S* b) const {
@@ -233,8 +240,9 @@ class NormalizeLayer : public TwoSidedLayer {
     const double* const inverse_norm = device.read<double>(inverse_norm_);
     if (W* const gradient = gradient_of<W>(device, params()[0].get())) {
       if (view_.inner == 1 && vectors_.split.inner == 1 && vectors_.split.size == view_.channels) {
-        channels::add_column_sums<W>(device, view_.outer, view_.channels, of_dy, of_x, nullptr,
-                                     inverse_norm, {.of_second = gradient});
+        channels::add_column_sums<W>(device, view_.outer, view_.channels, of_dy, of_x,
+                                     {.gain = factors<W>(device, false).centre},
+                                     {.of_second = gradient});
       } else {
         channel_sums(device, view_, kPassGrain, ScaleTerm<S>{vectors_, x, dy, inverse_norm},
                      AddToGradient<W>{gradient});
@@ -250,6 +258,7 @@ class NormalizeLayer : public TwoSidedLayer {
   Vectors vectors_;
   ChannelView view_;                           // of the scales
   Tensor inverse_norm_{Shape{0}, DType::f64};  // one a position
+  Tensor factors_;                             // the same, rounded, on a device
 };
 
 }  // namespace

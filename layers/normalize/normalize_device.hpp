@@ -54,6 +54,7 @@ struct DeviceForward {
   const S* x;
   const W* scale;
   double* inverse_norm;
+  W* factors;  // the same, rounded
   S* y;
 
   template <class Lanes>
@@ -67,8 +68,11 @@ struct DeviceForward {
       sum += static_cast<double>(some);
     });
     const double inverse = 1 / std::sqrt(lanes.sum(sum) + eps);
-    if (lanes.first == 0) inverse_norm[i] = inverse;
     const W factor = static_cast<W>(inverse);
+    if (lanes.first == 0) {
+      inverse_norm[i] = inverse;
+      factors[i] = factor;
+    }
     row.each([&]<int kSize>(int64_t j, const W(&in)[1][kSize]) {
       W scales[kSize], out[kSize];
       vectors.scales(scale, j, scales);
@@ -85,8 +89,9 @@ struct DeviceForward {
       sum += value * value;
     }
     const double inverse = 1 / std::sqrt(sum + eps);
-    inverse_norm[i] = inverse;
     const W factor = static_cast<W>(inverse);
+    inverse_norm[i] = inverse;
+    factors[i] = factor;
     for (int64_t k = 0; k < split.size; ++k) {
       const int64_t at = first + k * split.inner;
       y[at] = stored_value<S>(wide_value(x[at]) * factor * scale[vectors.channel(k)]);

@@ -15,7 +15,8 @@ const T* values_or_null(const ComputeDevice& device, const Tensor* tensor) {
 }  // namespace
 
 ChannelMaps ScaleLayer::maps_of(const Tensor& tensor) const {
-  if (tensor.format() != Format::channels_last || view_.channels == 1) return {view_};
+  if (view_.channels == 1) return {{1, 1, view_.count()}};
+  if (tensor.format() != Format::channels_last) return {view_};
   return is_per_sample_channel() ? channels::channels_of_samples(tensor)
                                  : channels::channels_of(tensor);
 }

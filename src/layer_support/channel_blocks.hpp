@@ -43,6 +43,9 @@ struct AddSums {
   }
 };
 
+// Of passes: kOperands, of which kAtOnce vectors each are read before any is used, and kResident,
+// the blocks that the registers of a multiprocessor are to be enough for. Grids are as large.
+
 /// The values of neighbouring channels from i on, of which `some` are there.
 template <int kCount, class T>
 CREMA_FUNCTOR void load_coefficients(const T* from, int64_t i, int some, T absent,
@@ -88,7 +91,7 @@ template <class S>
 struct MomentTerm : NoRow {
   using Stored = S;
   using W = Wide<S>;
-  static constexpr int kOperands = 1, kAtOnce = 4;
+  static constexpr int kOperands = 1, kAtOnce = 4, kResident = 4;
   static constexpr bool kHasOrigin = true, kByRow = false;
   const S* from[1];
 
@@ -131,7 +134,7 @@ template <class S>
 struct GradientTerm : NoRow {
   using Stored = S;
   using W = Wide<S>;
-  static constexpr int kOperands = 3, kAtOnce = 2;
+  static constexpr int kOperands = 3, kAtOnce = 2, kResident = 3;
   static constexpr bool kHasOrigin = false, kByRow = false;
   const S* from[3];
   Coefficients<const W> coefficients;
@@ -163,25 +166,24 @@ struct GradientTerm : NoRow {
   }
 };
 
-/// Of rows with statistics of their own: sums of dy and of dy * (x - mean) * inverse. Without
-/// means: 0. Operands: dy, x.
+/// Sums of dy and of dy * z, where z = (x - centre) * gain + shift with coefficients of each row of
+/// memory. Operands: dy, x.
 template <class S>
 struct ColumnTerm {
   using Stored = S;
   using W = Wide<S>;
-  static constexpr int kOperands = 2, kAtOnce = 2;
+  static constexpr int kOperands = 2, kAtOnce = 2, kResident = 3;
   static constexpr bool kHasOrigin = false, kByRow = true;
   const S* from[2];
-  const double *mean, *inverse;  // of each row
+  Coefficients<const W> rows;
 
   struct Row {
     W centre, gain, shift;
   };
   CREMA_FUNCTOR Row row(int64_t row) const {
-    const double exact = mean != nullptr ? mean[row] : 0, gain = inverse[row];
-    const W centre = static_cast<W>(exact);
-    return {centre, static_cast<W>(gain),
-            static_cast<W>((static_cast<double>(centre) - exact) * gain)};
+    return {rows.centre != nullptr ? rows.centre[row] : W{0},
+            rows.gain != nullptr ? rows.gain[row] : W{1},
+            rows.shift != nullptr ? rows.shift[row] : W{0}};
   }
   template <int kCount>
   struct Of {};
@@ -209,7 +211,7 @@ template <class S>
 struct AffineMap {
   using Stored = S;
   using W = Wide<S>;
-  static constexpr int kOperands = 2, kOutputs = 1, kAtOnce = 4;
+  static constexpr int kOperands = 2, kOutputs = 1, kAtOnce = 4, kResident = 3;
   const S* from[2];
   S* to[1];
   Coefficients<const W> coefficients;
@@ -240,7 +242,7 @@ template <class S>
 struct GradientMap {
   using Stored = S;
   using W = Wide<S>;
-  static constexpr int kOperands = 3, kOutputs = 2, kAtOnce = 2;
+  static constexpr int kOperands = 3, kOutputs = 2, kAtOnce = 2, kResident = 2;
   const S* from[3];
   S* to[2];
   Coefficients<const W> coefficients;
@@ -380,7 +382,7 @@ template <class Term>
 struct SumBlocks {
   using S = typename Term::Stored;
   using W = Wide<S>;
-  static constexpr int kSize = kVector<S>, kPhases = 3, kFold = 16;
+  static constexpr int kSize = kVector<S>, kPhases = 3, kResident = Term::kResident, kFold = 16;
 
   ChannelGrid grid;
   Term term;
@@ -575,7 +577,7 @@ template <class Map>
 struct MapBlocks {
   using S = typename Map::Stored;
   using W = Wide<S>;
-  static constexpr int kSize = kVector<S>, kPhases = 1;
+  static constexpr int kSize = kVector<S>, kPhases = 1, kResident = Map::kResident;
 
   ChannelGrid grid;
   Map map;
@@ -662,7 +664,8 @@ struct MapBlocks {
 /// The second stage: finish(i, the sum of the pieces of channel number i).
 template <class Finish>
 struct FinishBlocks {
-  static constexpr int kPhases = 2, kWidth = 8, kLines = ChannelGrid::kThreads / kWidth;
+  static constexpr int kPhases = 2, kResident = 2, kWidth = 8;
+  static constexpr int kLines = ChannelGrid::kThreads / kWidth;
 
   const SumPair* sums;
   int64_t pieces, count;

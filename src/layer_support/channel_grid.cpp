@@ -20,8 +20,10 @@ int64_t power_below(int64_t most) {
 int64_t pieces_for(int64_t work, int64_t groups, const GridLimits& limits) {
   if (work <= limits.single) return 1;
   const int64_t room = int64_t{limits.multiprocessors} * limits.blocks;
-  const int64_t wanted = parts_of(room, std::max<int64_t>(groups, 1));
-  return std::max(std::min(wanted, parts_of(work, limits.least)), parts_of(work, limits.most));
+  const int64_t wanted = std::max<int64_t>(room / std::max<int64_t>(groups, 1), 1);
+  const int64_t most = parts_of(work, limits.least), least = parts_of(work, limits.most);
+  // What does not run at once comes in whole turns, so that all end together.
+  return least > wanted ? parts_of(least, wanted) * wanted : std::min(wanted, most);
 }
 
 }  // namespace

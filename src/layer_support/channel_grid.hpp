@@ -28,9 +28,9 @@ struct ChannelMaps {
 
 /// What pieces of a pass are measured by.
 struct GridLimits {
-  int multiprocessors;  // of the device
-  int blocks;           // that run on one of them at once
-  // Vectors that a thread reads of one operand: below `single` there is one piece, and otherwise
+  int multiprocessors = 1;  // of the device
+  int blocks = 1;           // that run on one of them at once
+  // Vectors that a thread reads of one operand: up to `single` there is one piece, and otherwise
   // about `least` at least and `most` at most.
   int64_t single, least, most;
 };

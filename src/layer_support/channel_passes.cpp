@@ -10,11 +10,9 @@ namespace {
 
 // Of a thread: some 32 vectors at most where one piece does, and 256 at most for the sake of
 // rounding. Maps have no such bound.
-constexpr GridLimits kSumLimits{
-    .multiprocessors = 1, .blocks = 4, .single = 32, .least = 16, .most = 256};
-constexpr GridLimits kMapLimits{
-    .multiprocessors = 1, .blocks = 4, .single = 2, .least = 2, .most = int64_t{1} << 40};
-constexpr int kMostMultiprocessors = 256;
+constexpr GridLimits kSumLimits{.single = 32, .least = 16, .most = 256};
+constexpr GridLimits kMapLimits{.single = 2, .least = 2, .most = int64_t{1} << 40};
+constexpr int kMostMultiprocessors = 256, kMostResident = 4;
 
 int multiprocessors_of([[maybe_unused]] const ComputeDevice& device) {
 #ifdef __CUDACC__
@@ -24,8 +22,11 @@ int multiprocessors_of([[maybe_unused]] const ComputeDevice& device) {
   return kOfTests;
 }
 
-GridLimits on(const ComputeDevice& device, GridLimits limits) {
+/// For a pass on a device.
+template <class Pass>
+GridLimits limits_for(const ComputeDevice& device, GridLimits limits) {
   limits.multiprocessors = multiprocessors_of(device);
+  limits.blocks = Pass::kResident;
   return limits;
 }
 
@@ -80,7 +81,8 @@ struct StoreTotal {
 template <class S, class Term>
 PartialSums sum_terms(const ComputeDevice& device, const ChannelMaps& maps, const Term& term,
                       const AddSums<Wide<S>>& end) {
-  const ChannelGrid grid(maps, kVector<S>, aligned(term.from), on(device, kSumLimits));
+  const ChannelGrid grid(maps, kVector<S>, aligned(term.from),
+                         limits_for<Term>(device, kSumLimits));
   const SumMemory memory = sum_memory(device, grid);
   run_phases(device, SumBlocks<Term>{grid, term, memory.sums, memory.origins, end});
   return {memory.sums, grid.pieces, grid.count(), memory.origins};
@@ -106,29 +108,26 @@ PartialSums sum_gradients(const ComputeDevice& device, const ChannelMaps& maps,
 
 ChannelMaps channels_of(const Tensor& tensor) {
   const Shape& shape = tensor.shape();
-  if (shape.rank() < 2) return {{1, 1, shape.count()}};
+  // Of one channel, all values lie side by side, and fill vectors.
+  if (shape.rank() < 2 || shape[1] == 1) return {{1, 1, shape.count()}};
   const int64_t inner = shape.count(2);
   if (tensor.format() == Format::channels_last) return {{shape[0] * inner, shape[1], 1}};
   return {{shape[0], shape[1], inner}};
 }
 
 ChannelMaps channels_of_samples(const Tensor& tensor) {
-  ChannelMaps maps = channels_of(tensor);
-  ChannelView& view = maps.view;
-  const int64_t samples = tensor.shape().dim_or_1(0);
-  if (tensor.shape().rank() < 2 || samples == 0) return maps;
-  if (tensor.format() == Format::channels_last) {
-    view.outer /= samples;
-    maps.batch = samples;
-  } else {
-    view = {1, samples * view.channels, view.inner};
-  }
-  return maps;
+  const Shape& shape = tensor.shape();
+  if (shape.rank() < 2) return {{1, 1, shape.count()}};
+  const int64_t inner = shape.count(2);
+  if (tensor.format() == Format::channels_last && shape[1] > 1)
+    return {{inner, shape[1], 1}, shape[0]};
+  return {{1, shape[0] * shape[1], inner}};
 }
 
 size_t sums_scratch_bytes(const ChannelMaps& maps) {
   GridLimits limits = kSumLimits;
   limits.multiprocessors = kMostMultiprocessors;
+  limits.blocks = kMostResident;
   int64_t doubles = 0;
   for (const int vector : {kVector<double>, kVector<float>, kVector<bfloat16>}) {
     const ChannelGrid grid(maps, vector, true, limits);
@@ -181,10 +180,9 @@ void add_channel_sums(const ComputeDevice& device, const ChannelView& view, int6
 
 template <class T>
 void add_column_sums(const ComputeDevice& device, int64_t rows, int64_t size, const Tensor& dy,
-                     const Tensor& x, const double* mean, const double* inverse,
-                     const AddSums<T>& to) {
+                     const Tensor& x, const Coefficients<const T>& of_rows, const AddSums<T>& to) {
   dispatch_stored<T>(dy.dtype(), [&]<class S>(S) {
-    const ColumnTerm<S> term{{device.read<S>(dy), device.read<S>(x)}, mean, inverse};
+    const ColumnTerm<S> term{{device.read<S>(dy), device.read<S>(x)}, of_rows};
     const PartialSums sums = sum_terms<S>(device, {{rows, size, 1}}, term, to);
     if (sums.pieces > 1) finish_sums(device, sums, to);
   });
@@ -198,7 +196,7 @@ void map_affine(const ComputeDevice& device, const ChannelMaps& maps, const Tens
     const AffineMap<S> map{
         {device.read<S>(x), read<S>(device, add)}, {device.overwrite<S>(y)}, coefficients, relu};
     ChannelGrid grid(maps, kVector<S>, aligned(map.from) && is_aligned(map.to[0]),
-                     on(device, kMapLimits));
+                     limits_for<AffineMap<S>>(device, kMapLimits));
     grid.reversed = true;  // what the pass before read last may still be in the cache
     run_phases(device, MapBlocks<AffineMap<S>>{grid, map});
   });
@@ -218,7 +216,7 @@ void map_gradient(const ComputeDevice& device, const ChannelMaps& maps,
     if (d_add != nullptr) map.to[1] = device.overwrite<S>(*d_add);
     ChannelGrid grid(maps, kVector<S>,
                      aligned(map.from) && is_aligned(map.to[0]) && is_aligned(map.to[1]),
-                     on(device, kMapLimits));
+                     limits_for<GradientMap<S>>(device, kMapLimits));
     grid.reversed = true;
     run_phases(device, MapBlocks<GradientMap<S>>{grid, map});
   });
@@ -239,10 +237,10 @@ template void add_channel_sums<float>(const ComputeDevice&, const ChannelView&, 
 template void add_channel_sums<double>(const ComputeDevice&, const ChannelView&, int64_t,
                                        const double*, bool, double*);
 template void add_column_sums<float>(const ComputeDevice&, int64_t, int64_t, const Tensor&,
-                                     const Tensor&, const double*, const double*,
+                                     const Tensor&, const Coefficients<const float>&,
                                      const AddSums<float>&);
 template void add_column_sums<double>(const ComputeDevice&, int64_t, int64_t, const Tensor&,
-                                      const Tensor&, const double*, const double*,
+                                      const Tensor&, const Coefficients<const double>&,
                                       const AddSums<double>&);
 template void map_affine<float>(const ComputeDevice&, const ChannelMaps&, const Tensor&,
                                 const Tensor*, const Coefficients<const float>&, bool, Tensor&);

@@ -73,13 +73,11 @@ template <class T>
 void add_channel_sums(const ComputeDevice& device, const ChannelView& view, int64_t grain,
                       const T* values, bool overwrites, T* gradient);
 
-/// Of the columns of a contiguous matrix (rows, size) in which each row has a mean and the inverse
-/// of a deviation: sums of dy and of dy * (x - mean) * inverse are added to gradients. `mean` may
-/// be null: 0.
+/// Of the columns of a contiguous matrix (rows, size): sums of dy and of dy * z are added to
+/// gradients, where z = (x - centre) * gain + shift with coefficients of each row.
 template <class T>
 void add_column_sums(const ComputeDevice& device, int64_t rows, int64_t size, const Tensor& dy,
-                     const Tensor& x, const double* mean, const double* inverse,
-                     const AddSums<T>& to);
+                     const Tensor& x, const Coefficients<const T>& of_rows, const AddSums<T>& to);
 
 /// y = relu((x - centre) * gain + shift + add). `add` may be null. y may be x or add.
 template <class T>
@@ -92,15 +90,17 @@ void map_gradient(const ComputeDevice& device, const ChannelMaps& maps,
                   const GradientOperands& from, const Coefficients<const T>& coefficients,
                   Tensor* dx, Tensor* d_add);
 
-/// Coefficients of `count` channels in a tensor of T, as wide as vectors need.
+/// Coefficients of `count` channels in a tensor of T, each beginning where vectors may: the first
+/// `kinds` of Coefficients.
 template <class T>
-Coefficients<T> coefficients_in(const ComputeDevice& device, int64_t count, bool written,
+Coefficients<T> coefficients_in(const ComputeDevice& device, int64_t count, int kinds, bool written,
                                 Tensor& memory) {
   const int64_t row = (count + 15) / 16 * 16;
   if (memory.dtype() != dtype_of<T>()) memory = Tensor(Shape{0}, dtype_of<T>());
-  memory.reshape(Shape{5, row});
+  memory.reshape(Shape{kinds, row});
   T* const first = written ? device.overwrite<T>(memory) : device.change<T>(memory);
-  return {first, first + row, first + 2 * row, first + 3 * row, first + 4 * row};
+  const auto kind = [&](int k) { return k < kinds ? first + k * row : nullptr; };
+  return {kind(0), kind(1), kind(2), kind(3), kind(4)};
 }
 
 }  // namespace crema::channels

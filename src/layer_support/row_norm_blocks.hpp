@@ -1,8 +1,9 @@
 // LayerNorm on a device: what the lanes of a block do for a row of contiguous memory. A row that
 // fits their registers is read once; of a longer one, vectors are read again.
 //
-// Numbers: a lane adds up the values of a vector in the type that it computes in, and everything
-// else in f64. Deviations are from the mean as rounded, and what rounding left out is corrected.
+// Numbers: a lane adds up the values of a vector, or of all vectors in its registers, in the type
+// that it computes in, and everything else in f64. Deviations are from the mean as rounded, and
+// what rounding left out is corrected.
 #pragma once
 
 #include "layer_support/channel_blocks.hpp"
@@ -17,6 +18,7 @@ inline constexpr int kHeldVectors = 8;
 template <class S, int kOperands>
 struct HeldRow {
   static constexpr int kSize = kVector<S>;
+  static constexpr bool kHeld = true;
   VectorWords words[kHeldVectors][kOperands];
   int64_t first, step, size;
 
@@ -46,6 +48,7 @@ struct HeldRow {
 template <class S, int kOperands>
 struct ReadRow {
   static constexpr int kSize = kVector<S>;
+  static constexpr bool kHeld = false;
   const S* from[kOperands];
   int64_t first, count, size;
   bool aligned;
@@ -68,6 +71,14 @@ struct ReadRow {
   }
 };
 
+/// The sum of what a lane has of a row, of type `Row`.
+template <class Row, class W>
+struct LaneSum {
+  std::conditional_t<Row::kHeld, W, double> sum = 0;
+  CREMA_FUNCTOR void operator+=(W value) { sum += value; }
+  CREMA_FUNCTOR double value() const { return static_cast<double>(sum); }
+};
+
 template <class S, int kSize>
 CREMA_FUNCTOR void store_row(const Wide<S> (&values)[kSize], S* to) {
   if constexpr (kSize == kVector<S>) {
@@ -87,6 +98,7 @@ struct RowForward {
   const S* x;
   const W *scale, *bias;
   Statistics statistics;
+  channels::Coefficients<W> to;  // of each row: normal = (x - centre) * gain + shift
   S* y;
 
   template <class Lanes>
@@ -103,14 +115,13 @@ struct RowForward {
   template <class Row, class Lanes>
   CREMA_FUNCTOR void run(int64_t row, const Row& values, const Lanes& lanes) const {
     const auto count = static_cast<double>(size);
-    double sum = 0, squares = 0;
+    LaneSum<Row, W> all, sum, squares;
     values.each([&]<int kSize>(int64_t, const W(&in)[1][kSize]) {
       W some{0};
       for (int k = 0; k < kSize; ++k) some += in[0][k];
-      sum += static_cast<double>(some);
+      all += some;
     });
-    const W centre = static_cast<W>(lanes.sum(sum) / count);
-    sum = 0;
+    const W centre = static_cast<W>(lanes.sum(all.value()) / count);
     values.each([&]<int kSize>(int64_t, const W(&in)[1][kSize]) {
       W some{0}, square{0};
       for (int k = 0; k < kSize; ++k) {
@@ -118,10 +129,11 @@ struct RowForward {
         some += deviation;
         square = multiply_add(deviation, deviation, square);
       }
-      sum += static_cast<double>(some);
-      squares += static_cast<double>(square);
+      sum += some;
+      squares += square;
     });
-    const double error = lanes.sum(sum) / count, square = lanes.sum(squares) / count;
+    const double error = lanes.sum(sum.value()) / count;
+    const double square = lanes.sum(squares.value()) / count;
     const double mean = static_cast<double>(centre) + error;
     const double variance = square - error * error;
     const double inverse = 1 / std::sqrt((variance < 0 ? 0 : variance) + eps);  // NaN stays
@@ -130,6 +142,11 @@ struct RowForward {
       statistics.inverse_deviation[row] = inverse;
     }
     const W gain = static_cast<W>(inverse), shift = static_cast<W>(-error * inverse);
+    if (lanes.first == 0) {
+      to.centre[row] = centre;
+      to.gain[row] = gain;
+      to.shift[row] = shift;
+    }
     values.each([&]<int kSize>(int64_t j, const W(&in)[1][kSize]) {
       W scales[kSize], biases[kSize], out[kSize];
       channels::load_coefficients(scale, j, kSize, W{1}, scales);
@@ -171,7 +188,7 @@ struct RowBackward {
     const double mean = statistics.mean[row], inverse = statistics.inverse_deviation[row];
     const W centre = static_cast<W>(mean), gain = static_cast<W>(inverse);
     const double rest = static_cast<double>(centre) - mean;
-    double sum = 0, products = 0;
+    LaneSum<Row, W> sums, products;
     values.each([&]<int kSize>(int64_t j, const W(&in)[2][kSize]) {
       W scales[kSize], some{0}, product{0};
       channels::load_coefficients(scale, j, kSize, W{1}, scales);
@@ -180,12 +197,12 @@ struct RowBackward {
         some += d;
         product = multiply_add(d, in[0][k] - centre, product);
       }
-      sum += static_cast<double>(some);
-      products += static_cast<double>(product);
+      sums += some;
+      products += product;
     });
-    sum = lanes.sum(sum);
-    products = lanes.sum(products) + rest * sum;
-    const double by_x = inverse * inverse * inverse * products / count;
+    const double sum = lanes.sum(sums.value());
+    const double product = lanes.sum(products.value()) + rest * sum;
+    const double by_x = inverse * inverse * inverse * product / count;
     const W slope = static_cast<W>(by_x);
     const W offset = static_cast<W>(inverse * sum / count + by_x * rest);
     values.each([&]<int kSize>(int64_t j, const W(&in)[2][kSize]) {

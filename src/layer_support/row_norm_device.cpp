@@ -3,6 +3,7 @@
 // then a map with coefficients of each; two passes over memory, in either format.
 #include <algorithm>
 
+#include "core/dispatch.hpp"
 #include "layer_support/blocks.hpp"
 #include "layer_support/channel_passes.hpp"
 #include "layer_support/options.hpp"
@@ -149,10 +150,12 @@ void RowNormLayer::rows_forward_on(const ComputeDevice& device, Blobs bottom, Bl
   const S* const x = device.read<S>(bottom[0]->data);
   S* const y = device.overwrite<S>(top[0]->data);
   const bool aligned = rows_.size % kVector<S> == 0 && is_aligned(x) && is_aligned(y);
+  const Coefficients<W> of_rows =
+      channels::coefficients_in<W>(device, rows_.rows, 3, true, coefficients_);
   for_each_block(device, rows_.rows, row_norm::threads_for(rows_.size, kVector<S>), 0,
                  row_norm::RowForward<S>{
                      rows_.size, settings_.eps, aligned, x, read_parameter<W>(device, scale_),
-                     read_parameter<W>(device, bias_), statistics(device, true), y});
+                     read_parameter<W>(device, bias_), statistics(device, true), of_rows, y});
 }
 
 template <class S>
@@ -160,11 +163,13 @@ void RowNormLayer::rows_backward_on(const ComputeDevice& device, Blobs top, bool
                                     Blobs bottom) {
   using W = Wide<S>;
   const row_norm::Statistics known = statistics(device, false);
+  const Coefficients<W> of_rows =
+      channels::coefficients_in<W>(device, rows_.rows, 3, false, coefficients_);
   const channels::AddSums<W> parameters{gradient_of<W>(device, bias_),
                                         gradient_of<W>(device, scale_)};
   if (parameters) {  // first: dx may overwrite dy
     channels::add_column_sums<W>(device, rows_.rows, rows_.size, top[0]->diff, bottom[0]->data,
-                                 known.mean, known.inverse_deviation, parameters);
+                                 of_rows.read(), parameters);
   }
   if (!propagates) return;
   const S *const x = device.read<S>(bottom[0]->data), *const dy = device.read<S>(top[0]->diff);
@@ -181,7 +186,7 @@ void RowNormLayer::groups_forward_on(const ComputeDevice& device, Blobs bottom, 
   const Tensor& x = bottom[0]->data;
   const ChannelMaps maps = channels::channels_of_samples(x);
   const Coefficients<T> coefficients =
-      channels::coefficients_in<T>(device, maps.count(), true, coefficients_);
+      channels::coefficients_in<T>(device, maps.count(), 5, true, coefficients_);
   const channels::PartialSums sums =
       channels::total_sums(device, channels::moment_sums(device, maps, x));
   for_each_block(
@@ -202,7 +207,7 @@ void RowNormLayer::groups_backward_on(const ComputeDevice& device, Blobs top, bo
   const ChannelMaps maps = channels::channels_of_samples(top[0]->diff);
   const row_norm::Statistics known = statistics(device, false);
   const Coefficients<T> all =
-      channels::coefficients_in<T>(device, maps.count(), false, coefficients_);
+      channels::coefficients_in<T>(device, maps.count(), 5, false, coefficients_);
   const channels::PartialSums sums =
       channels::total_sums(device, channels::gradient_sums<T>(device, maps, from, {all.centre}));
   if (parameters) {

@@ -422,8 +422,16 @@ TEST(ChannelPasses, ColumnsOfNormalizedRows) {
       }
       const auto check = [&]<class T>(T) {
         std::vector<T> sums(size), products(size);
-        channels::add_column_sums<T>(ComputeDevice(device), shape[0], shape[1], dy, x, mean.data(),
-                                     inverse.data(), {sums.data(), products.data()});
+        std::vector<T> of_rows[3];
+        for (size_t r = 0; r < rows; ++r) {
+          const T centre = static_cast<T>(mean[r]);
+          of_rows[0].push_back(centre);
+          of_rows[1].push_back(static_cast<T>(inverse[r]));
+          of_rows[2].push_back(static_cast<T>((double(centre) - mean[r]) * inverse[r]));
+        }
+        channels::add_column_sums<T>(ComputeDevice(device), shape[0], shape[1], dy, x,
+                                     {of_rows[0].data(), of_rows[1].data(), of_rows[2].data()},
+                                     {sums.data(), products.data()});
         const double close = (dtype == DType::f64 ? 1e-12 : 1e-5) * std::sqrt(double(rows));
         expect_close({sums.begin(), sums.end()}, first, {close, 1e-6}, "sums");
         expect_close({products.begin(), products.end()}, second, {close, 1e-6}, "products");

@@ -8,11 +8,8 @@
 
 namespace crema {
 
-/// Blocks that the registers of a multiprocessor are to be enough for.
-inline constexpr int kResidentBlocks = 2;
-
 template <class Blocks>
-__global__ void __launch_bounds__(ChannelGrid::kThreads, kResidentBlocks)
+__global__ void __launch_bounds__(ChannelGrid::kThreads, Blocks::kResident)
     phases_kernel(Blocks body) {
   extern __shared__ double memory[];
   auto* const shared = reinterpret_cast<SumPair*>(memory);
