@@ -138,7 +138,7 @@ class BatchNormLayer : public TwoSidedLayer {
   Tensor means_{Shape{0}, DType::f64};  // (channels, 2): of d, and of d * normal
   // Of devices.
   size_t scratch_bytes_ = 0;
-  Tensor coefficients_;  // channels::coefficients_in()
+  Tensor coefficients_{Shape{0}};  // channels::coefficients_in()
 };
 
 }  // namespace crema

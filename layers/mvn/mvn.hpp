@@ -54,7 +54,7 @@ class MVNLayer : public TwoSidedLayer {
   ChannelView view_;
   Tensor mean_{Shape{0}, DType::f64}, inverse_{Shape{0}, DType::f64};  // (groups)
   Tensor means_{Shape{0}, DType::f64};  // (groups, 2): of dy, and of dy * y
-  Tensor coefficients_;                 // of devices: channels::coefficients_in()
+  Tensor coefficients_{Shape{0}};       // of devices: channels::coefficients_in()
   size_t scratch_bytes_ = 0;
 };
 

@@ -258,7 +258,7 @@ class NormalizeLayer : public TwoSidedLayer {
   Vectors vectors_;
   ChannelView view_;                           // of the scales
   Tensor inverse_norm_{Shape{0}, DType::f64};  // one a position
-  Tensor factors_;                             // the same, rounded, on a device
+  Tensor factors_{Shape{0}};                   // the same, rounded, on a device
 };
 
 }  // namespace

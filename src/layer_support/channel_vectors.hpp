@@ -120,7 +120,19 @@ CREMA_FUNCTOR bool is_aligned(const void* at) {
 }
 
 /// a * b + c, rounded once: the same bits in every pass that computes it again.
-CREMA_FUNCTOR float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
-CREMA_FUNCTOR double multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
+CREMA_FUNCTOR float multiply_add(float a, float b, float c) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(a, b, c);
+#else
+  return std::fma(a, b, c);
+#endif
+}
+CREMA_FUNCTOR double multiply_add(double a, double b, double c) {
+#ifdef __CUDA_ARCH__
+  return __fma_rn(a, b, c);
+#else
+  return std::fma(a, b, c);
+#endif
+}
 
 }  // namespace crema

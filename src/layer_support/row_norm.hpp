@@ -106,7 +106,7 @@ class RowNormLayer : public TwoSidedLayer {
   row_norm::Rows rows_;
   Parameter *scale_ = nullptr, *bias_ = nullptr;
   Tensor mean_{Shape{0}, DType::f64}, inverse_deviation_{Shape{0}, DType::f64};  // one a row
-  Tensor coefficients_;  // of devices, by groups: channels::coefficients_in()
+  Tensor coefficients_{Shape{0}};  // of devices: channels::coefficients_in()
   size_t scratch_bytes_ = 0;
 };
 
