@@ -1,5 +1,5 @@
 // Rooms that normalize and scale, on a device: in every format and type of their options, against
-// the reference in f64 on the host.
+// the reference in f64 on the host. In a build with CUDA, the device is that of the machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +14,37 @@
 
 namespace crema::test {
 namespace {
+
+class TestDevice {
+ public:
+  TestDevice() {
+    if (kBuiltWithCuda) backend_ = &context().backend();
+  }
+  /// Why there is none; "" if there is one.
+  static std::string missing() {
+    const std::string why = kBuiltWithCuda ? why_no_device() : "";
+    return why.empty() ? "" : text("needs a CUDA device: ", why);
+  }
+  DeviceBackend& backend() { return *backend_; }
+  int downloads() const { return fake_.downloads; }
+
+ private:
+  static Context& context() {
+    static Context context(ContextOptions{.device = {DeviceType::cuda, 0}});
+    return context;
+  }
+
+  FakeDevice fake_;
+  DeviceBackend* backend_ = &fake_;
+};
+
+class ChannelRooms : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string why = TestDevice::missing();
+    if (!why.empty()) GTEST_SKIP() << why;
+  }
+};
 
 struct RoomCase {
   LayerCase layer;
@@ -97,8 +128,8 @@ Results on_host(const RoomCase& c, const LayerCase& layer, DType stored) {
 /// after a repetition.
 Results on_device(const RoomCase& c, const LayerCase& layer, DType stored, Format format,
                   bool repeats) {
-  FakeDevice device;
-  const ComputeDevice side(device);
+  TestDevice device;
+  const ComputeDevice side(device.backend());
   LayerRun run(layer, {.dtype = stored == DType::f64 ? DType::f64 : DType::f32});
   set_tail(run, c, layer);
   auto& room = dynamic_cast<TwoSidedLayer&>(run.layer());
@@ -129,14 +160,14 @@ Results on_device(const RoomCase& c, const LayerCase& layer, DType stored, Forma
     room.run_forward(side, bottoms, tops);
     run.state().recomputing = false;
   }
-  EXPECT_EQ(device.downloads, 0);
+  EXPECT_EQ(device.downloads(), 0);
   Results results{values_of(tops[0]->data), {}, {}, {}};
 
   write(tops[0]->diff, top_diff_of(tops[0]->shape(), stored));
   if (c.in_place) bottoms[shared]->diff.bind(tops[0]->diff.memory());
-  const int downloads = device.downloads;
+  const int downloads = device.downloads();
   room.run_backward(side, tops, std::vector<bool>(bottoms.size(), true), bottoms);
-  EXPECT_EQ(device.downloads, downloads);
+  EXPECT_EQ(device.downloads(), downloads);
   for (Blob* blob : bottoms) results.diffs.push_back(values_of(blob->diff));
   for (int i = 0; i < run.num_params(); ++i) {
     Parameter& parameter = *run.layer().params()[static_cast<size_t>(i)];
@@ -178,9 +209,6 @@ void check(const RoomCase& c) {
   }
 }
 
-constexpr const char* kWhy =
-    "needs a build without CUDA, where these bodies run on the host: configure with CREMA_CUDA=OFF";
-
 const Shape kShapes[] = {{6, 5},        {1, 8},          {300, 24},    {2, 16, 5, 7},
                          {3, 6, 9, 11}, {2, 40, 20, 21}, {4, 3, 1, 1}, {2, 8, 3, 4, 5}};
 
@@ -201,8 +229,7 @@ LayerCase with_params(LayerCase c) {
   return c;
 }
 
-TEST(ChannelRooms, BatchNorm) {
-  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
+TEST_F(ChannelRooms, BatchNorm) {
   for (const Shape& shape : kShapes) {
     for (const char* settings :
          {"", "relu: true", "scale_bias: true", "scale_bias: true relu: true",
@@ -217,8 +244,7 @@ TEST(ChannelRooms, BatchNorm) {
   check({.layer = {.layer = batch_norm(""), .bottoms = {uniform({50})}}});
 }
 
-TEST(ChannelRooms, BatchNormWithASumAndReLU) {
-  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
+TEST_F(ChannelRooms, BatchNormWithASumAndReLU) {
   const TailStep add{.kind = TailStep::Kind::add, .bottom = 1};
   const TailStep relu{.kind = TailStep::Kind::relu};
   for (const Shape& shape : kShapes) {
@@ -232,9 +258,8 @@ TEST(ChannelRooms, BatchNormWithASumAndReLU) {
   }
 }
 
-TEST(ChannelRooms, BatchNormFarFromZero) {
-  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
-  FakeDevice device;
+TEST_F(ChannelRooms, BatchNormFarFromZero) {
+  TestDevice device;
   for (const Format format : {Format::contiguous, Format::channels_last}) {
     LayerRun run({.layer = batch_norm("eps: 0"), .bottoms = {uniform({8, 16, 30, 31})}});
     Blob x("x"), y("y");
@@ -248,7 +273,7 @@ TEST(ChannelRooms, BatchNormFarFromZero) {
     std::vector<Blob*> bottoms = {&x}, tops = {&y};
     auto& room = dynamic_cast<TwoSidedLayer&>(run.layer());
     room.prepare_device(bottoms, tops);
-    room.run_forward(ComputeDevice(device), bottoms, tops);
+    room.run_forward(ComputeDevice(device.backend()), bottoms, tops);
     const std::vector<double> found = values_of(y.data);
     for (size_t c = 0; c < 16; ++c) {
       double mean = 0, square = 0, exact = 0, exact_square = 0;
@@ -276,8 +301,7 @@ TEST(ChannelRooms, BatchNormFarFromZero) {
   }
 }
 
-TEST(ChannelRooms, AnEmptyBatchLeavesStoredStatisticsAlone) {
-  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
+TEST_F(ChannelRooms, AnEmptyBatchLeavesStoredStatisticsAlone) {
   const LayerCase c{.layer = batch_norm("scale_bias: true"),
                     .bottoms = {uniform({0, 2, 3, 3})},
                     .params = {{1, 2}, {3, 4}, {5}, {1, 1}, {0, 0}}};
@@ -285,8 +309,7 @@ TEST(ChannelRooms, AnEmptyBatchLeavesStoredStatisticsAlone) {
   EXPECT_EQ(found.params, c.params);
 }
 
-TEST(ChannelRooms, BnOfTwoForks) {
-  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
+TEST_F(ChannelRooms, BnOfTwoForks) {
   for (const char* settings :
        {"", "frozen: true", "momentum: 0.8", "scale_filler { type: 'constant' value: 2 }"}) {
     check({with_params({.layer = text("layer { type: 'BN' bn_param { ", settings, " } }"),
@@ -294,8 +317,7 @@ TEST(ChannelRooms, BnOfTwoForks) {
   }
 }
 
-TEST(ChannelRooms, ScaleAndBias) {
-  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
+TEST_F(ChannelRooms, ScaleAndBias) {
   const auto scale = [](const std::string& settings) {
     return text("layer { type: 'Scale' scale_param { ", settings, " } }");
   };
@@ -319,8 +341,7 @@ TEST(ChannelRooms, ScaleAndBias) {
   }
 }
 
-TEST(ChannelRooms, Mvn) {
-  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
+TEST_F(ChannelRooms, Mvn) {
   for (const Shape& shape : {Shape{2, 16, 5, 7}, Shape{3, 6, 9, 11}, Shape{2, 3, 40, 41},
                              Shape{4, 1, 1, 9}, Shape{5, 40}}) {
     for (const char* settings : {"", "across_channels: true", "normalize_variance: false",
@@ -333,8 +354,7 @@ TEST(ChannelRooms, Mvn) {
   }
 }
 
-TEST(ChannelRooms, RowsAndGroups) {
-  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
+TEST_F(ChannelRooms, RowsAndGroups) {
   const auto norm = [](const char* type, const char* field, const std::string& settings) {
     return text("layer { type: '", type, "' ", field, " { ", settings, " } }");
   };
@@ -370,8 +390,7 @@ TEST(ChannelRooms, RowsAndGroups) {
   }
 }
 
-TEST(ChannelRooms, Normalize) {
-  if (kBuiltWithCuda) GTEST_SKIP() << kWhy;
+TEST_F(ChannelRooms, Normalize) {
   for (const Shape& shape : {Shape{2, 16, 5, 7}, Shape{3, 6, 9, 11}, Shape{2, 520, 3, 3},
                              Shape{5, 40}, Shape{2, 8, 3, 4, 5}}) {
     for (const char* settings : {"across_spatial: false", "across_spatial: true",
@@ -384,7 +403,7 @@ TEST(ChannelRooms, Normalize) {
   }
 }
 
-TEST(ChannelRooms, OptionsPreferTheTypeOfActivations) {
+TEST_F(ChannelRooms, OptionsPreferTheTypeOfActivations) {
   Context context;
   RunState state;
   const auto param = [](const std::string& layer) { return net_param(layer).layer(0); };
