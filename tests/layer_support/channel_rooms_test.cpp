@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "crema/net.hpp"
+#include "crema/registry.hpp"
 #include "layer_support/two_sided.hpp"
+#include "proto/layer.pb.h"
 #include "support/fake_device.hpp"
 #include "support/layer_test.hpp"
 #include "support/needs.hpp"
