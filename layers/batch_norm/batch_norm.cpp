@@ -215,6 +215,7 @@ Normalize<T> BatchNormLayer::normalize(const ComputeDevice& device) {
 void BatchNormLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   if (is_empty()) return;
   dispatch_float(dtype(), [&]<class T>(T) {
+    if (!device.on_host()) return forward_on<T>(device, bottom, top);
     const T* x = device.read<T>(bottom[0]->data);
     const Normalize<T> norm = normalize<T>(device);
     if (settings_.stored) {
@@ -239,6 +240,7 @@ void BatchNormLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blob
 void BatchNormLayer::run_backward(const ComputeDevice& device, Blobs top,
                                   const std::vector<bool>& propagate, Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
+    if (!device.on_host()) return backward_on<T>(device, top, propagate, bottom);
     const T* dy = device.read<T>(top[0]->diff);
     const BackwardReads reads = reference_backward_reads();
     const T* x = reads.bottom_data ? device.read<T>(bottom[0]->data) : nullptr;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/summand.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/batch_norm/batch_norm_math.hpp"
@@ -70,14 +71,19 @@ class BatchNormLayer : public TwoSidedLayer {
             change_parameter<T>(device, roles_.factor)};
   }
 
-  /// A training step reads x three times and writes y once forward; backward reads x and dy twice
-  /// and writes dx once.
+  /// On the host, a training step reads x three times and writes y once forward; on a device, x
+  /// twice. Backward reads x and dy twice and writes dx once.
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs top) override;
+  void prepare_device(Blobs bottom, Blobs top) override;
+  bool stores_16_bits() const override { return true; }
+  bool capturable() const override { return true; }
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
+  size_t scratch_bytes() const override { return scratch_bytes_; }
   size_t kept_bytes() const override {
-    return mean_.bytes() + inverse_deviation_.bytes() + means_.bytes();
+    return mean_.bytes() + inverse_deviation_.bytes() + means_.bytes() + coefficients_.bytes();
   }
 
  protected:
@@ -110,6 +116,13 @@ class BatchNormLayer : public TwoSidedLayer {
   template <class T>
   batch_norm::Normalize<T> normalize(const ComputeDevice& device);
 
+  // batch_norm_device.cpp
+  template <class T>
+  void forward_on(const ComputeDevice& device, Blobs bottom, Blobs top);
+  template <class T>
+  void backward_on(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
+                   Blobs bottom);
+
   template <class T>
   static T* change_parameter(const ComputeDevice& device, Parameter* parameter) {
     return parameter ? device.change<T>(parameter->data) : nullptr;
@@ -119,9 +132,13 @@ class BatchNormLayer : public TwoSidedLayer {
   Roles roles_;
   int64_t channels_ = 1, channel_count_ = 0;
   // Of the reference and of devices.
-  ChannelView view_;
   Tensor mean_{Shape{0}, DType::f64}, inverse_deviation_{Shape{0}, DType::f64};  // (channels)
+  // Of the reference.
+  ChannelView view_;
   Tensor means_{Shape{0}, DType::f64};  // (channels, 2): of d, and of d * normal
+  // Of devices.
+  size_t scratch_bytes_ = 0;
+  Tensor coefficients_{Shape{0}};  // channels::coefficients_in()
 };
 
 }  // namespace crema

@@ -7,6 +7,7 @@
 
 #include "backend/relu.hpp"
 #include "core/dispatch.hpp"
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
 
@@ -154,11 +155,12 @@ void ConvolutionEnds::backward_bias(const ComputeDevice& device, Blobs top) {
       const ChannelView view = top_view(diff.format());
       const T* dy = device.read<T>(diff);
       const T beta = static_cast<T>(bias()->begin_gradient());
-      const AccumulateSum<T> store{beta, device.change<T>(bias()->diff)};
+      T* const gradient = device.change<T>(bias()->diff);
       if (block_of(diff.format()) > 1) {
-        channel_sums(BlockRows{view, block_of(diff.format())}, dy, block_sums_, store);
+        channel_sums(BlockRows{view, block_of(diff.format())}, dy, block_sums_,
+                     AccumulateSum<T>{beta, gradient});
       } else {
-        channel_sums(device, view, kElementGrain, ValueTerm<T>{dy}, store);
+        channels::add_channel_sums(device, view, kElementGrain, dy, beta == 0, gradient);
       }
     }
   });

@@ -5,6 +5,7 @@
 #include "backend/relu.hpp"
 #include "core/dispatch.hpp"
 #include "core/strided.hpp"
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/gemm.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/resize.hpp"
@@ -144,9 +145,9 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) {
       const T* dy = device.read<T>(top[0]->diff);
       if (bias_ != nullptr && bias_->needs_gradient) {
-        const T beta = static_cast<T>(bias_->begin_gradient());
-        channel_sums(device, {geometry_.batch, shape_.outputs, shape_.positions()}, kElementGrain,
-                     ValueTerm<T>{dy}, AccumulateSum<T>{beta, device.change<T>(bias_->diff)});
+        const bool overwrites = bias_->begin_gradient() == 0;
+        channels::add_channel_sums(device, {geometry_.batch, shape_.outputs, shape_.positions()},
+                                   kElementGrain, dy, overwrites, device.change<T>(bias_->diff));
       }
       if (!finds_x && !finds_points && !finds_weights) return;
       const T* weights = turn_weights<T>(device);

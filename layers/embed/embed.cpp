@@ -1,5 +1,6 @@
 // Embed: a learned vector for each index. See README.md.
 #include "core/dispatch.hpp"
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/rows.hpp"
 #include "layer_support/sums.hpp"
@@ -66,7 +67,11 @@ class EmbedLayer : public TwoSidedLayer {
         sum_rows(device, indices_.groups(device), width_, true, dy, gradient);
       }
       if (T* const gradient = gradient_of<T>(device, bias_)) {
-        channel_sums(device, vectors(), kPassGrain, ValueTerm<T>{dy}, AddToGradient<T>{gradient});
+        if (!device.on_host()) {
+          channels::add_channel_sums(device, vectors(), kPassGrain, dy, false, gradient);
+        } else {
+          channel_sums(device, vectors(), kPassGrain, ValueTerm<T>{dy}, AddToGradient<T>{gradient});
+        }
       }
     });
   }

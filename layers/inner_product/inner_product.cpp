@@ -7,6 +7,7 @@
 #include "core/dispatch.hpp"
 #include "core/published_engine.hpp"
 #include "core/simd.hpp"
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/gemm.hpp"
 #include "layer_support/matrix_products.hpp"
 #include "layer_support/options.hpp"
@@ -145,9 +146,9 @@ class InnerProductLayer : public TwoSidedLayer {
       dy = masked;
     }
     if (has_bias_ && params()[1]->needs_gradient) {
-      const T beta = static_cast<T>(params()[1]->begin_gradient());
-      channel_sums(device, view(), kElementGrain, ValueTerm<T>{dy},
-                   AccumulateSum<T>{beta, device.change<T>(params()[1]->diff)});
+      const bool overwrites = params()[1]->begin_gradient() == 0;
+      channels::add_channel_sums(device, view(), kElementGrain, dy, overwrites,
+                                 device.change<T>(params()[1]->diff));
     }
     Parameter& weight = *params()[0];
     if (weight.needs_gradient) {

@@ -106,6 +106,8 @@ void MVNLayer::centre(const ComputeDevice& device, const T* from, bool scales, T
 void MVNLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   if (view_.inner == 0) return;
   dispatch_float(dtype(), [&]<class T>(T) {
+    if (!device.on_host())
+      return centre_on<T>(device, bottom[0]->data, normalizes_variance_, top[0]->data);
     centre(device, device.read<T>(bottom[0]->data), normalizes_variance_,
            device.overwrite<T>(top[0]->data));
   });
@@ -115,6 +117,7 @@ void MVNLayer::run_backward(const ComputeDevice& device, Blobs top, const std::v
                             Blobs bottom) {
   if (view_.inner == 0) return;
   dispatch_float(dtype(), [&]<class T>(T) {
+    if (!device.on_host()) return backward_on<T>(device, top, bottom);
     const T* dy = device.read<T>(top[0]->diff);
     T* dx = device.overwrite<T>(bottom[0]->diff);
     // Without the variance the layer is linear, and its own transpose.

@@ -1,7 +1,7 @@
 // MVN: gives each channel of each sample, or each sample, mean 0 and variance 1. See README.md.
 #pragma once
 
-#include "backend/channel_view.hpp"
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/two_sided.hpp"
 
 namespace crema {
@@ -22,7 +22,14 @@ class MVNLayer : public TwoSidedLayer {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs top) override;
-  size_t kept_bytes() const override { return mean_.bytes() + inverse_.bytes() + means_.bytes(); }
+  void prepare_device(Blobs bottom, Blobs top) override;
+  bool stores_16_bits() const override { return true; }
+  bool capturable() const override { return true; }
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
+  size_t scratch_bytes() const override { return scratch_bytes_; }
+  size_t kept_bytes() const override {
+    return mean_.bytes() + inverse_.bytes() + means_.bytes() + coefficients_.bytes();
+  }
 
  protected:
   BackwardReads reference_backward_reads() const override {
@@ -35,11 +42,20 @@ class MVNLayer : public TwoSidedLayer {
   template <class T>
   void centre(const ComputeDevice& device, const T* from, bool scales, T* to);
 
+  // mvn_device.cpp
+  ChannelMaps maps_of(const Tensor& tensor) const;
+  template <class T>
+  void centre_on(const ComputeDevice& device, const Tensor& from, bool scales, Tensor& to);
+  template <class T>
+  void backward_on(const ComputeDevice& device, Blobs top, Blobs bottom);
+
   bool normalizes_variance_, across_channels_;
   double epsilon_;
   ChannelView view_;
   Tensor mean_{Shape{0}, DType::f64}, inverse_{Shape{0}, DType::f64};  // (groups)
   Tensor means_{Shape{0}, DType::f64};  // (groups, 2): of dy, and of dy * y
+  Tensor coefficients_{Shape{0}};       // of devices: channels::coefficients_in()
+  size_t scratch_bytes_ = 0;
 };
 
 }  // namespace crema

@@ -3,26 +3,18 @@
 #include <cmath>
 
 #include "core/dispatch.hpp"
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/options.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/sums.hpp"
 #include "layer_support/two_sided.hpp"
+#include "layers/normalize/normalize_device.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-/// What is normalized together: the values of a position of the split. Value k of it is of channel
-/// k / block % channels.
-struct Vectors {
-  AxisSplit split;
-  int64_t block = 1, channels = 1;  // channels 1: one scale for all
-
-  CREMA_FUNCTOR int64_t channel(int64_t k) const { return k / block % channels; }
-  CREMA_FUNCTOR int64_t position(int64_t place) const {
-    return place / (split.size * split.inner) * split.inner + place % split.inner;
-  }
-};
+using namespace l2_norm;
 
 constexpr int64_t kTogether = 64;  // neighbouring positions that the host takes at once
 
@@ -70,21 +62,6 @@ struct Forward {
       i += count;
     }
   }
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    const AxisSplit& split = vectors.split;
-    double sum = 0;
-    for (int64_t k = lanes.first; k < split.size; k += lanes.count) {
-      const double value = static_cast<double>(x[split.at(i) + k * split.inner]);
-      sum += value * value;
-    }
-    const double inverse = 1 / std::sqrt(lanes.sum(sum) + eps);
-    if (lanes.first == 0) inverse_norm[i] = inverse;
-    for (int64_t k = lanes.first; k < split.size; k += lanes.count) {
-      const int64_t at = split.at(i) + k * split.inner;
-      y[at] = static_cast<T>(static_cast<double>(x[at]) * inverse) * scale[vectors.channel(k)];
-    }
-  }
 };
 
 /// dx = (s dy - x * sum of (s dy x) / norm^2) / norm.
@@ -129,36 +106,6 @@ struct Backward {
       }
       i += count;
     }
-  }
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    const AxisSplit& split = vectors.split;
-    double sum = 0;
-    for (int64_t k = lanes.first; k < split.size; k += lanes.count) {
-      const int64_t at = split.at(i) + k * split.inner;
-      sum += static_cast<double>(scale[vectors.channel(k)]) * static_cast<double>(dy[at]) *
-             static_cast<double>(x[at]);
-    }
-    const double inverse = inverse_norm[i];
-    const double share = lanes.sum(sum) * inverse * inverse * inverse;
-    for (int64_t k = lanes.first; k < split.size; k += lanes.count) {
-      const int64_t at = split.at(i) + k * split.inner;
-      const double g = static_cast<double>(scale[vectors.channel(k)]) * static_cast<double>(dy[at]);
-      dx[at] = static_cast<T>(g * inverse - static_cast<double>(x[at]) * share);
-    }
-  }
-};
-
-/// What a place adds to the gradient of its scale.
-template <class T>
-struct ScaleTerm {
-  Vectors vectors;
-  const T *x, *dy;
-  const double* inverse_norm;
-  CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t /*channel*/) const {
-    return {static_cast<double>(dy[place]) * static_cast<double>(x[place]) *
-                inverse_norm[vectors.position(place)],
-            0};
   }
 };
 
@@ -208,7 +155,7 @@ class NormalizeLayer : public TwoSidedLayer {
             : last ? ChannelView{shape[0] * inner, shape[1], 1}
                    : ChannelView{shape[0], shape[1], inner};
   }
-  size_t kept_bytes() const override { return inverse_norm_.bytes(); }
+  size_t kept_bytes() const override { return inverse_norm_.bytes() + factors_.bytes(); }
 
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
@@ -217,18 +164,33 @@ class NormalizeLayer : public TwoSidedLayer {
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     if (bottom[0]->count() == 0) return;
+    const double eps = static_cast<double>(settings().eps());
+    double* const inverse_norm = device.overwrite<double>(inverse_norm_);
+    if (!device.on_host()) {
+      return dispatch_any_float(bottom[0]->data.dtype(), [&]<class S>(S) {
+        const S* const x = device.read<S>(bottom[0]->data);
+        S* const y = device.overwrite<S>(top[0]->data);
+        for_each_vector(device, vectors_.split, kVector<S>,
+                        DeviceForward<S>{vectors_, eps, are_aligned(x, y), x,
+                                         device.read<Wide<S>>(params()[0]->data), inverse_norm,
+                                         factors<Wide<S>>(device, true).centre, y});
+      });
+    }
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each_position(
-          device, vectors_.split, kPassGrain,
-          Forward<T>{vectors_, static_cast<double>(settings().eps()),
-                     device.read<T>(bottom[0]->data), device.read<T>(params()[0]->data),
-                     device.overwrite<double>(inverse_norm_), device.overwrite<T>(top[0]->data)});
+      on_host(Forward<T>{vectors_, eps, device.read<T>(bottom[0]->data),
+                         device.read<T>(params()[0]->data), inverse_norm,
+                         device.overwrite<T>(top[0]->data)});
     });
   }
 
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     if (bottom[0]->count() == 0) return;
+    if (!device.on_host()) {
+      return dispatch_any_float(bottom[0]->data.dtype(), [&]<class S>(S) {
+        backward_on<S>(device, top, propagate, bottom);
+      });
+    }
     dispatch_float(dtype(), [&]<class T>(T) {
       const T *x = device.read<T>(bottom[0]->data), *dy = device.read<T>(top[0]->diff);
       const double* inverse_norm = device.read<double>(inverse_norm_);
@@ -237,11 +199,13 @@ class NormalizeLayer : public TwoSidedLayer {
                      AddToGradient<T>{gradient});
       }
       if (!propagate[0]) return;
-      for_each_position(device, vectors_.split, kPassGrain,
-                        Backward<T>{vectors_, x, dy, device.read<T>(params()[0]->data),
-                                    inverse_norm, device.overwrite<T>(bottom[0]->diff)});
+      on_host(Backward<T>{vectors_, x, dy, device.read<T>(params()[0]->data), inverse_norm,
+                          device.overwrite<T>(bottom[0]->diff)});
     });
   }
+
+  bool stores_16_bits() const override { return true; }
+  bool capturable() const override { return true; }
 
  protected:
   BackwardReads reference_backward_reads() const override { return {true, false}; }
@@ -249,9 +213,52 @@ class NormalizeLayer : public TwoSidedLayer {
  private:
   const NormalizeParameter& settings() const { return param().norm_param(); }
 
+  template <class Body>
+  void on_host(const Body& body) const {
+    parallel_for(vectors_.split.positions(), kPassGrain / vectors_.split.size + 1,
+                 [&](int64_t begin, int64_t end) { body.on_host(begin, end); });
+  }
+
+  /// Rounded inverses of the norms, on a device.
+  template <class W>
+  channels::Coefficients<W> factors(const ComputeDevice& device, bool written) {
+    return channels::coefficients_in<W>(device, inverse_norm_.count(), 1, written, factors_);
+  }
+
+  /// Whether rows of values that lie side by side are read in vectors.
+  template <class S>
+  bool are_aligned(const S* a, const S* b) const {
+    return vectors_.split.size % kVector<S> == 0 && is_aligned(a) && is_aligned(b);
+  }
+
+  template <class S>
+  void backward_on(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
+                   Blobs bottom) {
+    using W = Wide<S>;
+    const Tensor &of_x = bottom[0]->data, &of_dy = top[0]->diff;
+    const S *const x = device.read<S>(of_x), *const dy = device.read<S>(of_dy);
+    const double* const inverse_norm = device.read<double>(inverse_norm_);
+    if (W* const gradient = gradient_of<W>(device, params()[0].get())) {
+      if (view_.inner == 1 && vectors_.split.inner == 1 && vectors_.split.size == view_.channels) {
+        channels::add_column_sums<W>(device, view_.outer, view_.channels, of_dy, of_x,
+                                     {.gain = factors<W>(device, false).centre},
+                                     {.of_second = gradient});
+      } else {
+        channel_sums(device, view_, kPassGrain, ScaleTerm<S>{vectors_, x, dy, inverse_norm},
+                     AddToGradient<W>{gradient});
+      }
+    }
+    if (!propagate[0]) return;
+    S* const dx = device.overwrite<S>(bottom[0]->diff);
+    for_each_vector(device, vectors_.split, kVector<S>,
+                    DeviceBackward<S>{vectors_, are_aligned(x, dy) && is_aligned(dx), x, dy,
+                                      device.read<W>(params()[0]->data), inverse_norm, dx});
+  }
+
   Vectors vectors_;
   ChannelView view_;                           // of the scales
   Tensor inverse_norm_{Shape{0}, DType::f64};  // one a position
+  Tensor factors_{Shape{0}};                   // the same, rounded, on a device
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "layers/prelu/prelu.hpp"
 
 #include "core/dispatch.hpp"
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/options.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/sums.hpp"
@@ -104,7 +105,13 @@ void PReLULayer::run_backward(const ComputeDevice& device, Blobs top,
     const T *dy = device.read<T>(top[0]->diff), *x = device.read<T>(bottom[0]->data);
     // The sum first: dx may overwrite dy.
     if (T* const gradient = gradient_of<T>(device, slope_)) {
-      channel_sums(device, view, kPassGrain, SlopeTerm<T>{dy, x}, AddToGradient<T>{gradient});
+      if (!device.on_host()) {
+        channels::add_sums<T>(device, {view},
+                              {&top[0]->diff, &bottom[0]->data, nullptr, channels::Mask::negative},
+                              {.of_second = gradient});
+      } else {
+        channel_sums(device, view, kPassGrain, SlopeTerm<T>{dy, x}, AddToGradient<T>{gradient});
+      }
     }
     if (!propagate[0]) return;
     for_each(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/relu.hpp"
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/gemm.hpp"
 #include "layer_support/passes.hpp"
 #include "layers/recurrent/recurrent_layer.hpp"
@@ -64,9 +65,9 @@ void add_outer(const ComputeDevice& device, Parameter& weight, int64_t rows, con
 /// The gradient of a bias += the sum of the rows.
 template <class T>
 void add_rows(const ComputeDevice& device, Parameter& bias, int64_t rows, const T* values) {
-  const T beta = static_cast<T>(bias.begin_gradient());
-  channel_sums(device, {rows, bias.shape().count(), 1}, kPassGrain, ValueTerm<T>{values},
-               AccumulateSum<T>{beta, device.change<T>(bias.diff)});
+  const bool overwrites = bias.begin_gradient() == 0;
+  channels::add_channel_sums(device, {rows, bias.shape().count(), 1}, kPassGrain, values,
+                             overwrites, device.change<T>(bias.diff));
 }
 
 }  // namespace crema

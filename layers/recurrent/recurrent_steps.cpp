@@ -365,8 +365,7 @@ void RecurrentLayer::static_gradients(const ComputeDevice& device, int d, const 
                                       bool propagates, Blobs bottom) {
   Direction& direction = directions_[static_cast<size_t>(d)];
   T* sums = device.overwrite<T>(direction.of_sequence);
-  channel_sums(device, {steps_, batch_ * width(), 1}, kPassGrain, ValueTerm<T>{diffs},
-               AccumulateSum<T>{0, sums});
+  channels::add_channel_sums(device, {steps_, batch_ * width(), 1}, kPassGrain, diffs, true, sums);
   if (direction.static_weights->needs_gradient)
     add_outer<T>(device, *direction.static_weights, batch_, sums, device.read<T>(bottom[2]->data));
   if (!propagates) return;

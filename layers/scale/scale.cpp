@@ -158,6 +158,7 @@ std::optional<TailStep> ScaleLayer::as_tail_step() const {
 
 void ScaleLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
+    if (!device.on_host()) return forward_on<T>(device, bottom, top);
     for_each(
         device, view_, kPassGrain,
         Forward<T>{device.read<T>(bottom[0]->data), read_or_null<T>(device, scale_data(bottom)),
@@ -168,6 +169,7 @@ void ScaleLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs to
 void ScaleLayer::run_backward(const ComputeDevice& device, Blobs top,
                               const std::vector<bool>& propagate, Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
+    if (!device.on_host()) return backward_on<T>(device, top, propagate, bottom);
     const T* dy = device.read<T>(top[0]->diff);
     // Sums first: dx may overwrite dy.
     const StoreGradients<T> store{gradients<T>(device, propagate, bottom)};

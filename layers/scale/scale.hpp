@@ -2,7 +2,7 @@
 // adds a learned bias of the same shape. See README.md. Bias extends it.
 #pragma once
 
-#include "backend/channel_view.hpp"
+#include "layer_support/channel_grid.hpp"
 #include "layer_support/two_sided.hpp"
 
 namespace crema {
@@ -59,6 +59,11 @@ class ScaleLayer : public TwoSidedLayer {
   /// The first bottom; the operand covers its channels.
   const ChannelView& view() const { return view_; }
 
+  bool stores_16_bits() const override { return true; }
+  bool capturable() const override { return true; }
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
+  void prepare_device(Blobs bottom, Blobs top) override;
+  size_t scratch_bytes() const override { return scratch_bytes_; }
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
@@ -78,6 +83,14 @@ class ScaleLayer : public TwoSidedLayer {
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
+  // scale_device.cpp
+  ChannelMaps maps_of(const Tensor& tensor) const;
+  template <class T>
+  void forward_on(const ComputeDevice& device, Blobs bottom, Blobs top);
+  template <class T>
+  void backward_on(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
+                   Blobs bottom);
+
   Parameter* operand() const { return scales() ? scale_ : bias_; }
   const char* operand_name() const { return scales() ? "scale" : "bias"; }
 
@@ -87,6 +100,7 @@ class ScaleLayer : public TwoSidedLayer {
   int axis_ = 1;
   int axes_ = 1;
   ChannelView view_;
+  size_t scratch_bytes_ = 0;  // on a device
 };
 
 /// Registers the engine "native" for ScaleLayer or a type that extends it.

@@ -4,7 +4,7 @@
 //   y = (x - mean) / sqrt(variance + eps) * scale + bias, the variance being that of the row itself
 #pragma once
 
-#include "core/axis_split.hpp"
+#include "core/functor.hpp"
 #include "layer_support/two_sided.hpp"
 #include "proto/common.pb.h"
 
@@ -65,7 +65,14 @@ class RowNormLayer : public TwoSidedLayer {
     const double n = static_cast<double>(bottom[0]->count());
     return {6 * n, 10 * n};
   }
-  size_t kept_bytes() const override { return mean_.bytes() + inverse_deviation_.bytes(); }
+  size_t kept_bytes() const override {
+    return mean_.bytes() + inverse_deviation_.bytes() + coefficients_.bytes();
+  }
+  bool stores_16_bits() const override { return true; }
+  bool capturable() const override { return true; }
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
+  void prepare_device(Blobs bottom, Blobs top) override;
+  size_t scratch_bytes() const override { return scratch_bytes_; }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
@@ -80,13 +87,27 @@ class RowNormLayer : public TwoSidedLayer {
 
  private:
   static Settings checked(Settings settings);
-  AxisSplit by_row() const;
   row_norm::Statistics statistics(const ComputeDevice& device, bool written);
+
+  // row_norm_device.cpp
+  bool runs_by_rows() const;
+  void forward_on(const ComputeDevice& device, Blobs bottom, Blobs top);
+  void backward_on(const ComputeDevice& device, Blobs top, bool propagates, Blobs bottom);
+  template <class S>
+  void rows_forward_on(const ComputeDevice& device, Blobs bottom, Blobs top);
+  template <class S>
+  void rows_backward_on(const ComputeDevice& device, Blobs top, bool propagates, Blobs bottom);
+  template <class T>
+  void groups_forward_on(const ComputeDevice& device, Blobs bottom, Blobs top);
+  template <class T>
+  void groups_backward_on(const ComputeDevice& device, Blobs top, bool propagates, Blobs bottom);
 
   Settings settings_;
   row_norm::Rows rows_;
   Parameter *scale_ = nullptr, *bias_ = nullptr;
   Tensor mean_{Shape{0}, DType::f64}, inverse_deviation_{Shape{0}, DType::f64};  // one a row
+  Tensor coefficients_{Shape{0}};  // of devices: channels::coefficients_in()
+  size_t scratch_bytes_ = 0;
 };
 
 }  // namespace crema
