@@ -8,8 +8,8 @@
 namespace crema {
 namespace {
 
-/// The first choice of options of the exact kernel.
-constexpr const char* kExact = "exact";
+/// How choices of the exact kernel begin.
+constexpr std::string_view kExact = "exact ";
 
 class ConvolutionCudnn : public Engine {
  public:
@@ -32,7 +32,6 @@ class ConvolutionCudnn : public Engine {
     Option option = uniform_option(bottom, top, layer.dtype());
     try {
       option.choice = exact_choices(conv, top.size());
-      option.choice.insert(option.choice.begin(), kExact);
     } catch (const Error& error) {
       why = error.message();
       return {};
@@ -42,7 +41,7 @@ class ConvolutionCudnn : public Engine {
   std::unique_ptr<Kernel> make(Layer& layer, const Option& option, Blobs bottom,
                                Blobs top) const override {
     auto& conv = static_cast<ConvolutionLayer&>(layer);
-    const bool is_exact = !option.choice.empty() && option.choice[0] == kExact;
+    const bool is_exact = !option.choice.empty() && option.choice[0].starts_with(kExact);
     return is_exact ? make_exact(conv, option.choice, top)
                     : make_channels_last(conv, option.choice, bottom, top);
   }

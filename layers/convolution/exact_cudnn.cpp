@@ -134,7 +134,7 @@ struct Choice {
   bool same_every_time = true;  // it sums in one order
 
   std::string str() const {
-    return text(Pass::kName, " ", static_cast<int>(algorithm),
+    return text("exact ", Pass::kName, " ", static_cast<int>(algorithm),
                 same_every_time ? "" : " (sums in any order)");
   }
 };

@@ -450,6 +450,54 @@ TEST(Precision, Bf16ActivationsAreRoundedBetweenLayers) {
       {"f64", "bf16"});
 }
 
+TEST(Precision, F16NetsComputeNearlyTheSame) {
+  Context context;
+  NetParameter param = chain(false);
+  param.set_precision(NetParameter::F16);
+  Net net(param, context), single(chain(false), context);
+  fill_inputs(net);
+  fill_inputs(single);
+  const double loss = net.forward(), exact = single.forward();
+  EXPECT_NE(loss, exact);
+  EXPECT_NEAR(loss, exact, 0.002 * std::abs(exact));
+  for (Net* each : {&net, &single}) {
+    each->clear_gradients();
+    each->backward();
+  }
+  const std::vector<double> rounded = gradients_of(net), expected = gradients_of(single);
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += (rounded[i] - expected[i]) * (rounded[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  EXPECT_GT(difference, 0);
+  EXPECT_LT(difference, 0.001 * size);
+  bool any = false;
+  for (const NetStep& step : net.steps()) any = any || step.top_format.starts_with("f16");
+  EXPECT_TRUE(any);
+}
+
+TEST(Precision, ArithmeticReachesTheLayers) {
+  Context context;
+  const auto arithmetic = [&](const NetParameter& param, const NetOptions& options = {}) {
+    return Net(param, context, options).layers().back()->arithmetic();
+  };
+  NetParameter param = chain(false);
+  EXPECT_EQ(arithmetic(param), Arithmetic());
+  EXPECT_EQ(arithmetic(param).workspace_limit, size_t{1} << 30);
+  param.set_math(NetParameter::STRICT);
+  param.set_deterministic(false);
+  param.set_workspace_limit(16);
+  const Arithmetic other{Math::strict, false, size_t{16} << 20};
+  EXPECT_EQ(arithmetic(param), other);
+  EXPECT_EQ(arithmetic(param, {.math = Math::tf32, .deterministic = true}),
+            (Arithmetic{Math::tf32, true, size_t{16} << 20}));
+  // Scratch memory counts against the budget.
+  EXPECT_EQ(arithmetic(param, {.memory_budget = 64 << 20}).workspace_limit, size_t{8} << 20);
+  Net owner(param, context, {.phase = Phase::test});
+  EXPECT_EQ(owner.runner().layers().back()->arithmetic(), other);
+}
+
 // 997 is 996 in bf16. Each layer between the label and the loss only moves values.
 TEST(Precision, LabelsStayExactBehindLayersThatMoveThem) {
   const std::string net = R"(
