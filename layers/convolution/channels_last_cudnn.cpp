@@ -6,6 +6,7 @@
 // inference. Gradients come back in that order, and a pass of ours adds them to those of the
 // parameters.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "backend/cuda/device_copy.hpp"
@@ -98,8 +99,10 @@ std::optional<Choice> choose(const ConvolutionLayer& layer, const DnnConvolution
   }
   const TunedChoice tuned_choice =
       choose_candidate(layer.context(), tuned(plans, problem, pass), candidates);
-  if (can_run(ways[tuned_choice.candidate], rules, why))
-    return Choice{ways[tuned_choice.candidate], tuned_choice.seconds};
+  if (can_run(ways[tuned_choice.candidate], rules, why)) {
+    const double seconds = tuned_choice.seconds;
+    return Choice{ways[tuned_choice.candidate], std::isfinite(seconds) ? seconds : 0};
+  }
   for (const DnnWay& way : ways) {
     if (can_run(way, rules, why)) return Choice{way, 0};
   }
@@ -172,12 +175,13 @@ class ChannelsLastConvolution : public Kernel {
       undo_and_sum_rows(backend_, problem_.result(), diff, made, layer_.relu(), undone, beta,
                         wants_bias ? bias->diff.change<float>(&backend_) : nullptr);
       const Tensor &of_top = ends_.sums_diff(top, i), &of_bottom = bottom[i]->data;
-      if (const auto& gradient = pass(DnnPass::weights)) {
+      if (auto& gradient = pass(DnnPass::weights)) {
         const Tensor& x = problem_.transposed ? of_top : of_bottom;
         const Tensor& dy = problem_.transposed ? of_bottom : of_top;
         const auto before = static_cast<float>(weights.begin_gradient());
         gradient->add_weights_gradient(backend_, x.read_bytes(&backend_), dy.read_bytes(&backend_),
-                                       before, weights.diff.change<float>(&backend_));
+                                       before, weights.diff.change<float>(&backend_),
+                                       scratch_of(*gradient));
       }
       if (!propagate[i]) continue;
       multiply(problem_.transposed ? DnnPass::forward : DnnPass::data, of_top, nullptr,
@@ -201,9 +205,7 @@ class ChannelsLastConvolution : public Kernel {
     plan.need(kDeviceScratch, most);
   }
   std::string detail() const override { return detail_; }
-  /// A record does not follow weights that change between passes of a net that does not train,
-  /// since their copy is written when they do.
-  bool capturable() const override { return layer_.trains(); }
+  bool capturable() const override { return true; }
 
  private:
   std::optional<DnnConvolution>& pass(DnnPass of) { return passes_[static_cast<size_t>(of)]; }
@@ -241,16 +243,22 @@ class ChannelsLastConvolution : public Kernel {
   }
 
   void multiply(DnnPass of, const Tensor& from, const void* other, Tensor& to) {
-    const auto& convolution = pass(of);
+    auto& convolution = pass(of);
     if (!convolution) throw Error("has a kernel for a backward pass without bottom diffs");
     const Parameter* const bias = ends_.bias();
     const DnnBias shift{bias != nullptr ? bias->data.read<float>(&backend_) : nullptr, fused_bias_};
+    convolution->multiply(backend_, from.read_bytes(&backend_), ready_, shift, other,
+                          to.overwrite_bytes(&backend_), scratch_of(*convolution));
+  }
+
+  void* scratch_of(const DnnConvolution& convolution) {
     try {
-      convolution->multiply(backend_, from.read_bytes(&backend_), ready_, shift, other,
-                            to.overwrite_bytes(&backend_));
-    } catch (Error& error) {
-      throw Error(error.message(), "; in ", convolution->way().str(), ", which takes ",
-                  convolution->scratch_bytes(), " bytes of scratch memory");
+      return backend_.scratch(convolution.scratch_bytes());
+    } catch (const Error& error) {
+      constexpr int kBitsOfMiB = 20;
+      throw Error("has no scratch memory for ", convolution.way().str(), ", which takes ",
+                  (convolution.scratch_bytes() >> kBitsOfMiB) + 1, " MiB: ", error.message(),
+                  "; or lower workspace_limit of the net");
     }
   }
 

@@ -242,8 +242,7 @@ class ExactConvolution : public Kernel {
                                         workspace(choices_.of_weights)}));
   }
   std::string detail() const override { return joined(choices_.names(), ", "); }
-  /// A record does not follow parameters that are folded anew.
-  bool capturable() const override { return layer_.trains(); }
+  bool capturable() const override { return true; }
 
  private:
   /// y = w x + beta y, in the terms of the problem.

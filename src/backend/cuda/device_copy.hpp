@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "backend/cuda/cuda_backend.hpp"
-#include "core/memory.hpp"
 #include "crema/parameter.hpp"
 
 namespace crema {
@@ -29,18 +28,12 @@ class DeviceCopy {
   /// the same form share it.
   template <class Make>
   const void* get(CudaBackend& backend, ParameterStorage& storage, const Make& make) {
-    const auto version = [&] {
-      return storage.data().has_memory() ? storage.data().memory()->version() : 0;
-    };
-    if (kept_ == nullptr || of_ != &storage || version_ != version()) {
-      kept_ = storage.derived(form_, [&](const Tensor& values) {
-        Tensor copy(Shape{static_cast<int64_t>(bytes_)}, DType::u8);
-        make(values.read<float>(&backend), copy.overwrite<uint8_t>(&backend));
-        return copy;
-      });
-      of_ = &storage;
-      version_ = version();
-    }
+    // Asked for in each pass, so that a record of the pass knows what it follows from.
+    kept_ = storage.derived(form_, [&](const Tensor& values) {
+      Tensor copy(Shape{static_cast<int64_t>(bytes_)}, DType::u8);
+      make(values.read<float>(&backend), copy.overwrite<uint8_t>(&backend));
+      return copy;
+    });
     return kept_->read<uint8_t>(&backend);
   }
 
@@ -49,8 +42,6 @@ class DeviceCopy {
   size_t bytes_ = 0;
   Tensor own_{Shape{0}, DType::u8};
   std::shared_ptr<const Tensor> kept_;
-  const ParameterStorage* of_ = nullptr;
-  uint64_t version_ = 0;
 };
 
 }  // namespace crema

@@ -159,7 +159,7 @@ class Event {
 /// Seconds of one run: the least of a few rounds of several.
 template <class Run>
 double seconds_of(CudaBackend& backend, const Run& run) {
-  constexpr int kRounds = 3, kRuns = 5;
+  constexpr int kRounds = 3, kRuns = 3;
   run();  // may load and compile
   const Event begin, end;
   double least = std::numeric_limits<double>::infinity();
@@ -257,8 +257,7 @@ size_t DnnConvolution::scratch_bytes() const {
   return pixel_bytes_ + gradient_bytes_ + plan_->workspace();
 }
 
-const void* DnnConvolution::deepened(CudaBackend& backend, const void* x,
-                                     std::byte* scratch) const {
+const void* DnnConvolution::deepened(CudaBackend& backend, const void* x, void* scratch) const {
   if (!way_.deep) return x;
   const std::vector<int64_t> dims =
       dims_of(problem_.images, problem_.channels, spatial(problem_.input, 1, DepthMap::kAxes));
@@ -277,8 +276,7 @@ const void* DnnConvolution::deepened(CudaBackend& backend, const void* x,
 }
 
 void DnnConvolution::multiply(CudaBackend& backend, const void* from, const void* weights,
-                              const DnnBias& bias, const void* other, void* to) const {
-  auto* const scratch = static_cast<std::byte*>(backend.scratch(scratch_bytes()));
+                              const DnnBias& bias, const void* other, void* to, void* scratch) {
   from = deepened(backend, from, scratch);
   const bool data = way_.pass == DnnPass::data;
   DnnPointers pointers = {{data ? kY : kX, const_cast<void*>(from)},
@@ -288,7 +286,7 @@ void DnnConvolution::multiply(CudaBackend& backend, const void* from, const void
     pointers.emplace_back(kBias, const_cast<void*>(bias.fused));
     if (problem_.adds) pointers.emplace_back(kOther, const_cast<void*>(other));
   }
-  plan_->run(backend.dnn(), pointers, scratch + pixel_bytes_);
+  run_(backend.dnn(), *plan_, pointers, static_cast<std::byte*>(scratch) + pixel_bytes_);
   if (!way_.fused && is_forward() && problem_.has_ends()) {
     finish_rows(backend, problem_.result(), bias.values, problem_.adds ? other : nullptr,
                 problem_.relu, to);
@@ -296,13 +294,12 @@ void DnnConvolution::multiply(CudaBackend& backend, const void* from, const void
 }
 
 void DnnConvolution::add_weights_gradient(CudaBackend& backend, const void* x, const void* dy,
-                                          float beta, float* dw) const {
-  auto* const scratch = static_cast<std::byte*>(backend.scratch(scratch_bytes()));
+                                          float beta, float* dw, void* scratch) {
   x = deepened(backend, x, scratch);
-  void* const gradient = scratch + pixel_bytes_;
-  plan_->run(backend.dnn(),
-             {{kX, const_cast<void*>(x)}, {kY, const_cast<void*>(dy)}, {kW, gradient}},
-             scratch + pixel_bytes_ + gradient_bytes_);
+  std::byte* const gradient = static_cast<std::byte*>(scratch) + pixel_bytes_;
+  run_(backend.dnn(), *plan_,
+       {{kX, const_cast<void*>(x)}, {kY, const_cast<void*>(dy)}, {kW, gradient}},
+       gradient + gradient_bytes_);
   add_deep_gradient(backend, map_, problem_.outputs, way_.gradient, gradient, beta, dw);
 }
 
@@ -312,7 +309,7 @@ double dnn_measure(CudaBackend& backend, const DnnConvolutionProblem& problem, c
   std::string why;
   const DnnPlan* const plan = way.candidate->plan(why);
   if (plan == nullptr || plan->workspace() > rules.workspace_limit) return kNever;
-  const DnnConvolution convolution(problem, way);
+  DnnConvolution convolution(problem, way);
   const auto bytes = [](const DnnTensor& tensor) {
     int64_t count = 1;
     for (const int64_t dim : tensor.dims) count *= dim;
@@ -324,10 +321,12 @@ double dnn_measure(CudaBackend& backend, const DnnConvolutionProblem& problem, c
     const Trial other(backend, problem.adds ? bytes(plain.y) : 0);
     const Trial w(backend, bytes(read.w));
     const Trial bias(backend, static_cast<size_t>(problem.result().channels) * sizeof(float));
+    const Trial scratch(backend, convolution.scratch_bytes());
     const bool data = way.pass == DnnPass::data;
     return seconds_of(backend, [&] {
       if (way.pass == DnnPass::weights) {
-        convolution.add_weights_gradient(backend, x.get(), y.get(), 1, w.get<float>());
+        convolution.add_weights_gradient(backend, x.get(), y.get(), 1, w.get<float>(),
+                                         scratch.get());
       } else {
         convolution.multiply(backend, (data ? y : x).get(), w.get(), bias.get<float>(), other.get(),
                              (data ? x : y).get());

@@ -77,24 +77,25 @@ class DnnConvolution {
   DnnConvolution(const DnnConvolutionProblem& problem, const DnnWay& way);
 
   const DnnWay& way() const { return way_; }
-  /// Of the backend, in a pass.
+  /// What a pass needs as `scratch`.
   size_t scratch_bytes() const;
 
   /// y = w x or x = the transposed product, with what follows if the way is of the problem's
   /// forward(). `weights`: by deepen_weights() with dnn_weights_map(). `to` is no other operand.
   void multiply(CudaBackend& backend, const void* from, const void* weights, const DnnBias& bias,
-                const void* other, void* to) const;
+                const void* other, void* to, void* scratch);
   /// dw = beta * dw + the gradient of the weights, in their own order.
   void add_weights_gradient(CudaBackend& backend, const void* x, const void* dy, float beta,
-                            float* dw) const;
+                            float* dw, void* scratch);
 
  private:
-  const void* deepened(CudaBackend& backend, const void* x, std::byte* scratch) const;
+  const void* deepened(CudaBackend& backend, const void* x, void* scratch) const;
   bool is_forward() const { return way_.pass == problem_.forward(); }
 
   DnnConvolutionProblem problem_;
   DnnWay way_;
   const DnnPlan* plan_ = nullptr;
+  DnnRun run_;
   DepthMap map_;
   size_t pixel_bytes_ = 0, gradient_bytes_ = 0;  // in the scratch memory, in front of the plan's
 };

@@ -57,19 +57,26 @@ DnnPlan::DnnPlan(const DnnDevice& device, const DnnDescriptor& engine_config)
   workspace_ = static_cast<size_t>(plan_.get_int64(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
 }
 
-void DnnPlan::run(cudnnHandle_t handle, const DnnPointers& pointers, void* workspace) const {
-  std::vector<int64_t> ids;
-  std::vector<void*> data;
-  for (const auto& [id, pointer] : pointers) {
-    ids.push_back(id);
-    data.push_back(pointer);
+void DnnRun::operator()(cudnnHandle_t handle, const DnnPlan& plan, const DnnPointers& pointers,
+                        void* workspace) {
+  if (pack_ == nullptr || pointers != pointers_ || workspace != workspace_) {
+    pack_.reset();
+    std::vector<int64_t> ids;
+    std::vector<void*> data;
+    for (const auto& [id, pointer] : pointers) {
+      ids.push_back(id);
+      data.push_back(pointer);
+    }
+    auto pack = std::make_unique<DnnDescriptor>(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    pack->set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
+        .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, data)
+        .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace)
+        .finalize();
+    pack_ = std::move(pack);
+    pointers_ = pointers;
+    workspace_ = workspace;
   }
-  DnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
-      .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, data)
-      .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace)
-      .finalize();
-  dnn_check(cudnnBackendExecute(handle, plan_.get(), pack.get()), "running a plan");
+  dnn_check(cudnnBackendExecute(handle, plan.descriptor().get(), pack_->get()), "running a plan");
 }
 
 DnnCandidate::DnnCandidate(const DnnDevice& device, DnnDescriptor config)
@@ -100,7 +107,8 @@ void DnnPlans::find(const DnnGraph& graph, Found& found) const {
     found.graph->set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, device_.handle());
   }
   found.graph->set(CUDNN_ATTR_OPERATIONGRAPH_OPS, found.operations).finalize();
-  // Mode B asks more closely, and answers as A where it has no model; the last resort is slow.
+  // Mode B looks more closely, and answers as A where it has no model; the last resort is slow. Of
+  // one mode, no more than its share: many settings of one engine leave room for other engines.
   for (const cudnnBackendHeurMode_t mode :
        {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
     if (mode == CUDNN_HEUR_MODE_FALLBACK && !found.candidates.empty()) return;
@@ -112,7 +120,7 @@ void DnnPlans::find(const DnnGraph& graph, Found& found) const {
         device_.tell(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
                      CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
       heuristics.finalize();
-      const int64_t count = std::min(heuristics.count(CUDNN_ATTR_ENGINEHEUR_RESULTS), kMost);
+      const int64_t count = std::min(heuristics.count(CUDNN_ATTR_ENGINEHEUR_RESULTS), kMostOfAMode);
       for (DnnDescriptor& config : heuristics.get_descriptors(
                CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count)) {
         auto candidate = std::make_unique<DnnCandidate>(device_, std::move(config));

@@ -52,13 +52,25 @@ class DnnPlan {
  public:
   DnnPlan(const DnnDevice& device, const DnnDescriptor& engine_config);
 
+  const DnnDescriptor& descriptor() const { return plan_; }
   size_t workspace() const { return workspace_; }
-  /// In the stream of the handle. `workspace` has workspace() bytes.
-  void run(cudnnHandle_t handle, const DnnPointers& pointers, void* workspace) const;
 
  private:
   DnnDescriptor plan_;
   size_t workspace_;
+};
+
+/// Runs plans. It keeps what it tells the library of the pointers, which mostly stay the same.
+class DnnRun {
+ public:
+  /// In the stream of the handle. `workspace` has the plan's workspace() bytes.
+  void operator()(cudnnHandle_t handle, const DnnPlan& plan, const DnnPointers& pointers,
+                  void* workspace);
+
+ private:
+  DnnPointers pointers_;
+  void* workspace_ = nullptr;
+  std::unique_ptr<DnnDescriptor> pack_;
 };
 
 /// An engine with its settings, for one graph.
@@ -94,7 +106,7 @@ class DnnPlans {
   /// How often the library was asked.
   size_t queries() const { return found_.size(); }
 
-  static constexpr int64_t kMost = 12;
+  static constexpr int64_t kMost = 12, kMostOfAMode = 9;
 
  private:
   struct Found {
