@@ -26,6 +26,7 @@ struct DepthMap {
   static constexpr int kAxes = 3;
   using Extents = std::array<uint32_t, kAxes>;  // of the spatial axes; missing ones are first, 1
 
+  bool is_plain = false;
   uint32_t channels = 1;  // of a group
   uint32_t deep_channels = 1;
   Extents stride{1, 1, 1}, taps{1, 1, 1}, deep_taps{1, 1, 1};
@@ -35,6 +36,7 @@ struct DepthMap {
 
   static DepthMap plain(uint32_t channels, const Extents& taps) {
     DepthMap map;
+    map.is_plain = true;
     map.channels = map.deep_channels = channels;
     map.taps = map.deep_taps = taps;
     return map;
@@ -71,6 +73,7 @@ struct DepthMap {
   /// Where an output's weights, (C, taps), have element `i` of its deep weights, (q, channels').
   /// Returns weights() for a zero.
   CREMA_FUNCTOR uint32_t weight_of(uint32_t i) const {
+    if (is_plain) return i % channels * (taps[0] * taps[1] * taps[2]) + i / channels;
     uint32_t deep = i % deep_channels, tap = i / deep_channels, c = deep % channels;
     deep /= channels;
     uint32_t place = 0, scale = 1;
@@ -88,6 +91,7 @@ struct DepthMap {
   /// The reverse of it.
   CREMA_FUNCTOR uint32_t deep_weight_of(uint32_t i) const {
     const uint32_t all = taps[0] * taps[1] * taps[2];
+    if (is_plain) return i % all * channels + i / all;
     uint32_t place = i % all, residue = 0, residues = 1, tap = 0, deep_all = 1;
     for (int a = kAxes - 1; a >= 0; --a) {
       const uint32_t t = place % taps[a] + shift[a];
@@ -143,7 +147,7 @@ struct PixelStrides {
   std::array<int64_t, DepthMap::kAxes> axis{0, 0, 0};
 };
 
-/// deep pixels = pixels. One index a pack of channels'.
+/// deep pixels = pixels. One index a pack of channels', below 2^32.
 template <class To, class From>
 struct DeepenPixels {
   DepthMap map;
@@ -151,30 +155,42 @@ struct DeepenPixels {
   const From* from;
   To* to;
   CREMA_FUNCTOR void operator()(int64_t i) const {
+    constexpr int kAxes = DepthMap::kAxes;
     using Pack = ValuePack<To>;
-    const uint32_t packs = map.deep_channels / Pack::kCount;
-    const int64_t pixel = i / packs;
-    const auto first = static_cast<uint32_t>(i - pixel * packs) * Pack::kCount;
-    const int64_t image = pixel / map.deep_pixels();
-    auto place = static_cast<uint32_t>(pixel - image * map.deep_pixels());
-    uint32_t at[DepthMap::kAxes];
-    for (int a = DepthMap::kAxes - 1; a >= 0; --a) {
-      at[a] = place % map.deep_extent[a];
-      place /= map.deep_extent[a];
+    // Divisions in 32 bits, and none for the values of a pack.
+    const uint32_t packs = map.deep_channels / Pack::kCount, index = static_cast<uint32_t>(i);
+    const uint32_t pixel = index / packs, first = (index - pixel * packs) * Pack::kCount;
+    const uint32_t image = pixel / map.deep_pixels();
+    uint32_t place = pixel - image * map.deep_pixels(), residue = first / map.channels;
+    uint32_t c = first - residue * map.channels;
+    // The pixel of the residue along each axis, with the margin in front of the image.
+    uint32_t base[kAxes], r[kAxes];
+    for (int a = kAxes - 1; a >= 0; --a) {
+      const uint32_t next = place / map.deep_extent[a], above = residue / map.stride[a];
+      base[a] = (place - next * map.deep_extent[a]) * map.stride[a];
+      r[a] = residue - above * map.stride[a];
+      place = next;
+      residue = above;
     }
     Pack pack;
     for (uint32_t k = 0; k < Pack::kCount; ++k) {
-      uint32_t residue = (first + k) / map.channels;
-      int64_t source = image * strides.image + (first + k) % map.channels * strides.channel;
-      bool inside = true;
-      for (int a = DepthMap::kAxes - 1; a >= 0; --a) {
-        const uint32_t u = at[a] * map.stride[a] + residue % map.stride[a];
-        residue /= map.stride[a];
-        const uint32_t margin = map.before[a] * map.stride[a];
+      int64_t source = int64_t{image} * strides.image + int64_t{c} * strides.channel;
+      bool inside = residue == 0;  // else behind the last one: padding
+      for (int a = 0; a < kAxes; ++a) {
+        const uint32_t margin = map.before[a] * map.stride[a], u = base[a] + r[a];
         inside = inside && u >= margin && u - margin < map.extent[a];
-        source += static_cast<int64_t>(u - margin) * strides.axis[static_cast<size_t>(a)];
+        source += int64_t{u - margin} * strides.axis[static_cast<size_t>(a)];
       }
-      pack.values[k] = inside && residue == 0 ? convert_value<To>(from[source]) : To{};
+      pack.values[k] = inside ? convert_value<To>(from[source]) : To{};
+      if (++c < map.channels) continue;
+      c = 0;
+      uint32_t carry = 1;
+      for (int a = kAxes - 1; a >= 0; --a) {
+        r[a] += carry;
+        carry = r[a] == map.stride[a] ? 1 : 0;
+        r[a] -= carry * map.stride[a];
+      }
+      residue += carry;
     }
     reinterpret_cast<Pack*>(to)[i] = pack;
   }

@@ -114,7 +114,12 @@ bool allowed(const DnnNotes& notes, const DnnRules& rules) {
 /// A convolution whose x has few channels, and whose gradient nobody wants.
 bool may_deepen(const DnnConvolutionProblem& p) {
   const bool dilates = std::ranges::any_of(p.dilation, [](int64_t d) { return d > 1; });
-  return p.ends_here && !p.transposed && p.groups == 1 && p.channels <= kFewChannels && !dilates;
+  if (!p.ends_here || p.transposed || p.groups != 1 || p.channels > kFewChannels || dilates)
+    return false;
+  // DeepenPixels counts in 32 bits.
+  const DepthMap map = map_of(p, true);
+  const double values = static_cast<double>(p.images) * map.deep_pixels() * map.deep_channels;
+  return values < std::numeric_limits<uint32_t>::max();
 }
 
 std::string list(const std::vector<int64_t>& values) {

@@ -2,31 +2,29 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "crema/error.hpp"
 
 namespace crema {
 
-void dnn_check(cudnnStatus_t status, const std::string& what) {
+void dnn_check(cudnnStatus_t status, const char* what, int type, int attribute) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   std::array<char, 1024> words{};
   cudnnGetLastErrorString(words.data(), words.size());
   const std::string said = words.data();
-  throw Error("cuDNN failed in ", what, ": ", cudnnGetErrorString(status),
-              said.empty() ? "" : text(" (", said, ")"));
+  throw Error("cuDNN failed in ", what, type >= 0 ? text(" a descriptor of type ", type) : "",
+              attribute >= 0 ? text(", attribute ", attribute) : "", ": ",
+              cudnnGetErrorString(status), said.empty() ? "" : text(" (", said, ")"));
 }
 
 DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type) : type_(type) {
-  dnn_check(cudnnBackendCreateDescriptor(type, &value_),
-            text("making a descriptor of type ", type));
+  dnn_check(cudnnBackendCreateDescriptor(type, &value_), "making", type);
 }
 
 DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name,
                                   cudnnBackendAttributeType_t type, int64_t count,
                                   const void* values) {
-  dnn_check(cudnnBackendSetAttribute(value_, name, type, count, values),
-            text("setting attribute ", name, " of a descriptor of type ", type_));
+  dnn_check(cudnnBackendSetAttribute(value_, name, type, count, values), "setting", type_, name);
   return *this;
 }
 
@@ -68,8 +66,8 @@ DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name,
                                   const std::vector<void*>& values) {
   return set(name, CUDNN_TYPE_VOID_PTR, std::ssize(values), values.data());
 }
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, const std::string& text) {
-  return set(name, CUDNN_TYPE_CHAR, std::ssize(text) + 1, text.c_str());
+DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, const std::string& words) {
+  return set(name, CUDNN_TYPE_CHAR, std::ssize(words) + 1, words.c_str());
 }
 DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, const DnnDescriptor& value) {
   const cudnnBackendDescriptor_t raw = value.get();
@@ -83,14 +81,14 @@ DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name,
 }
 
 DnnDescriptor& DnnDescriptor::finalize() {
-  dnn_check(cudnnBackendFinalize(value_), text("finalizing a descriptor of type ", type_));
+  dnn_check(cudnnBackendFinalize(value_), "finalizing", type_);
   return *this;
 }
 
 int64_t DnnDescriptor::get_int64(cudnnBackendAttributeName_t name) const {
   int64_t value = 0, found = 0;
-  dnn_check(cudnnBackendGetAttribute(value_, name, CUDNN_TYPE_INT64, 1, &found, &value),
-            text("reading attribute ", name, " of a descriptor of type ", type_));
+  dnn_check(cudnnBackendGetAttribute(value_, name, CUDNN_TYPE_INT64, 1, &found, &value), "reading",
+            type_, name);
   return value;
 }
 
@@ -98,8 +96,8 @@ std::vector<int> DnnDescriptor::get_enums(cudnnBackendAttributeName_t name,
                                           cudnnBackendAttributeType_t type, int64_t most) const {
   std::vector<int> values(static_cast<size_t>(most));
   int64_t found = 0;
-  dnn_check(cudnnBackendGetAttribute(value_, name, type, most, &found, values.data()),
-            text("reading attribute ", name, " of a descriptor of type ", type_));
+  dnn_check(cudnnBackendGetAttribute(value_, name, type, most, &found, values.data()), "reading",
+            type_, name);
   values.resize(static_cast<size_t>(std::min(found, most)));
   return values;
 }
@@ -108,7 +106,7 @@ int64_t DnnDescriptor::count(cudnnBackendAttributeName_t name) const {
   int64_t found = 0;
   dnn_check(
       cudnnBackendGetAttribute(value_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &found, nullptr),
-      text("counting attribute ", name, " of a descriptor of type ", type_));
+      "reading", type_, name);
   return found;
 }
 
@@ -122,7 +120,7 @@ std::vector<DnnDescriptor> DnnDescriptor::get_descriptors(cudnnBackendAttributeN
   if (most > 0) {
     dnn_check(cudnnBackendGetAttribute(value_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &found,
                                        raw.data()),
-              text("reading attribute ", name, " of a descriptor of type ", type_));
+              "reading", type_, name);
   }
   made.erase(made.begin() + std::min(found, most), made.end());
   return made;

@@ -11,8 +11,9 @@
 
 namespace crema {
 
-/// Error unless the call succeeded: `what`, the status, and what the library says beside it.
-void dnn_check(cudnnStatus_t status, const std::string& what);
+/// Error unless the call succeeded: `what`, the status, and what the library says beside it. The
+/// numbers are those of cudnn_graph.h: the type of the descriptor, and the attribute.
+void dnn_check(cudnnStatus_t status, const char* what, int type = -1, int attribute = -1);
 
 class DnnDescriptor {
  public:
@@ -43,7 +44,7 @@ class DnnDescriptor {
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, void* value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::vector<void*>& values);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::string& text);
+  DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::string& words);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const DnnDescriptor& value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::vector<DnnDescriptor>& values);
   DnnDescriptor& finalize();
