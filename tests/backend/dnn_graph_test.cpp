@@ -87,7 +87,7 @@ TEST(DnnGraph, AllDescriptorsAreMadeWithoutADevice) {
 
 TEST(DnnGraph, ErrorsCarryTheWordsOfTheLibrary) {
   DnnDescriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  test::expect_error([&] { tensor.finalize(); }, {"cuDNN failed in finalizing", "BAD_PARAM"});
+  expect_error([&] { tensor.finalize(); }, {"cuDNN failed in finalizing", "BAD_PARAM"});
 }
 
 TEST_F(DnnPlansOfH200, EveryPassOfResNetHasOnes) {
@@ -129,6 +129,7 @@ TEST_F(DnnPlansOfH200, GroupsDilationAxesAndTransposedOnes) {
     grouped.groups = 2;
     DnnConvolutionProblem dilated = image_problem(type, 64, 33, 64, 3, 1, 2);
     dilated.dilation = {2, 2};
+    dilated.output = dilated.input;
     DnnConvolutionProblem volume = image_problem(type, 16, 14, 32, 3, 1, 1);
     for (auto* list : {&volume.input, &volume.output}) list->push_back(8);
     volume.kernel = {3, 3, 1};

@@ -333,8 +333,9 @@ double dnn_measure(CudaBackend& backend, const DnnConvolutionProblem& problem, c
         convolution.add_weights_gradient(backend, x.get(), y.get(), 1, w.get<float>(),
                                          scratch.get());
       } else {
-        convolution.multiply(backend, (data ? y : x).get(), w.get(), bias.get<float>(), other.get(),
-                             (data ? x : y).get());
+        convolution.multiply(backend, (data ? y : x).get(), w.get(),
+                             {bias.get<float>(), bias.get()}, other.get(), (data ? x : y).get(),
+                             scratch.get());
       }
     });
   } catch (const Error&) {
