@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "crema/arithmetic.hpp"
 #include "crema/blob.hpp"
 #include "crema/context.hpp"
 #include "crema/engine.hpp"
@@ -90,6 +91,8 @@ struct LayerInit {
   DType activations = dtype;
   /// Whether the net can run backward.
   bool trains = true;
+  /// How a device computes.
+  Arithmetic arithmetic = {};
 };
 
 class Layer {
@@ -109,6 +112,7 @@ class Layer {
   bool trains() const { return trains_; }
   DType dtype() const { return dtype_; }
   DType activations() const { return activations_; }
+  const Arithmetic& arithmetic() const { return arithmetic_; }
 
   virtual Arity arity() const { return {}; }
   virtual void setup(Blobs /*bottom*/, Blobs /*top*/) {}
@@ -249,6 +253,7 @@ class Layer {
   Phase phase_;
   DType dtype_, activations_;
   bool trains_;
+  Arithmetic arithmetic_;
   Requirements requirements_;
   std::vector<std::unique_ptr<Parameter>> params_;
 };

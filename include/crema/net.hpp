@@ -48,9 +48,13 @@ struct NetOptions {
   std::vector<std::string> stages = {};
   /// Element type of parameters, labels, losses and all blobs that the caller can read: f32 or f64.
   DType dtype = DType::f32;
-  /// Element type of activations between layers: `dtype`, or DType::bf16 if dtype is f32. Default:
-  /// bf16 if the net sets `precision: BF16` and dtype is f32, else dtype.
+  /// Element type of activations between layers: `dtype`, or DType::bf16 or f16 if dtype is f32.
+  /// Default: as the net's `precision` says if dtype is f32, else dtype.
   std::optional<DType> activations = {};
+  /// How a GPU multiplies f32, and whether all its sums have the same order every time. Default: as
+  /// the net's `math` and `deterministic` say.
+  std::optional<Math> math = {};
+  std::optional<bool> deterministic = {};
   /// Whether backward() can be called. Default: in the TRAIN phase only.
   enum class Backward : uint8_t { by_phase, yes, no } backward = Backward::by_phase;
   /// Whether a layer may compute the operations of layers behind it in the same pass over memory.

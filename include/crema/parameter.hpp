@@ -23,6 +23,8 @@ class ParameterStorage {
 
   const Tensor& data() const { return data_; }
   const Tensor& diff() const { return diff_; }
+  /// A number that changes with the values: who keeps what follows from them compares it.
+  uint64_t version();
   /// A tensor computed from the values by `make`, such as a copy in another element type or in the
   /// layout of a library. `form` names it. `make` runs once for each form and version of the
   /// values; all callers share the result, which exists as long as one of them holds it. Several

@@ -198,7 +198,8 @@ void ConvolutionLayer::add_weights_gradient(const T* x, const T* dy) {
 }
 
 void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
-  ends_->begin_forward(bottom, top);
+  ends_->fold();
+  ends_->take_summand(ComputeDevice(), bottom, top);
   dispatch_float(dtype(), [&]<class T>(T) {
     const T beta{summand(bottom) != nullptr ? T{1} : T{0}};
     for (size_t i = 0; i < top.size(); ++i) {
@@ -229,7 +230,7 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
       transposed ? multiply(of_top, T{0}, wanted) : multiply_transposed(of_top, wanted);
     }
   });
-  ends_->pass_to_summand(top, propagate, bottom);
+  ends_->pass_to_summand(ComputeDevice(), top, propagate, bottom);
 }
 
 void add_convolution_type(Registry& registry, const std::string& type,

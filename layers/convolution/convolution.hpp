@@ -33,9 +33,9 @@ class ConvolutionLayer : public Layer {
   /// Weights of an InnerProduct over windows of this size, (O, K) or (1, 1, O, K); a bias with axes
   /// of extent 1.
   bool convert_weights(std::vector<Tensor>& published) const override;
-  /// Scales and shifts of the channels (of a layer that does not train, on the CPU), the sum with
-  /// another value of the top's shape (of a convolution on the CPU), a ReLU with a slope that is
-  /// not negative. Each may be absent; the order is this one.
+  /// Scales and shifts of the channels (of a layer that does not train), the sum with another value
+  /// of the top's shape (of a convolution), a ReLU with a slope that is not negative. Each may be
+  /// absent; the order is this one.
   bool accepts(const Tail& tail) const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;

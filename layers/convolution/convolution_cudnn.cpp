@@ -1,332 +1,15 @@
-// Convolution and Deconvolution by cuDNN: any number of groups, dilation, 0 to 3 spatial axes, f32
-// and f64.
+// Convolution and Deconvolution by cuDNN: any number of groups, dilation, 0 to 3 spatial axes.
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <optional>
-#include <span>
-#include <tuple>
 
-#include "backend/cuda/cuda_backend.hpp"
-#include "core/dispatch.hpp"
 #include "crema/registry.hpp"
-#include "layer_support/options.hpp"
-#include "layers/convolution/convolution.hpp"
-#include "layers/convolution/ends.hpp"
+#include "layers/convolution/cudnn.hpp"
 
 namespace crema {
 namespace {
 
-/// Algorithms that want more scratch memory are passed over.
-constexpr size_t kWorkspaceLimit = size_t{1} << 30;
-/// cuDNN wants images at least.
-constexpr size_t kLeastSpatialAxes = 2;
-
-/// A descriptor of cuDNN, destroyed with its owner.
-template <class D, cudnnStatus_t (*kCreate)(D*), cudnnStatus_t (*kDestroy)(D)>
-class Descriptor {
- public:
-  Descriptor() { cuda_check(kCreate(&value_), "making a cuDNN descriptor"); }
-  ~Descriptor() { kDestroy(value_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  D get() const { return value_; }
-
- private:
-  D value_ = nullptr;
-};
-using TensorDescriptor =
-    Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor>;
-using FilterDescriptor =
-    Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
-using ConvolutionDescriptor =
-    Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
-               cudnnDestroyConvolutionDescriptor>;
-
-/// `values` as ints, with `fill` in front for the axes that an image lacks.
-std::vector<int> spatial(const std::vector<int64_t>& values, int fill) {
-  std::vector<int> result(std::max(values.size(), kLeastSpatialAxes) - values.size(), fill);
-  for (const int64_t value : values) result.push_back(static_cast<int>(value));
-  return result;
-}
-
-std::vector<int> with_channels(int64_t outer, int64_t channels, const std::vector<int64_t>& axes) {
-  std::vector<int> dims = spatial(axes, 1);
-  dims.insert(dims.begin(), {static_cast<int>(outer), static_cast<int>(channels)});
-  return dims;
-}
-
-void describe(const TensorDescriptor& tensor, cudnnDataType_t type, const std::vector<int>& dims) {
-  std::vector<int> strides(dims.size(), 1);
-  for (size_t i = dims.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * dims[i + 1];
-  cuda_check(cudnnSetTensorNdDescriptor(tensor.get(), type, static_cast<int>(dims.size()),
-                                        dims.data(), strides.data()),
-             "cudnnSetTensorNdDescriptor");
-}
-
-/// Everything that cuDNN has to know of one problem.
-class Problem {
- public:
-  Problem(const ConvolutionGeometry& g, DType dtype) {
-    const cudnnDataType_t type = dtype == DType::f32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_DOUBLE;
-    describe(x_, type, with_channels(g.batch, g.channels, g.input));
-    describe(y_, type, with_channels(g.batch, g.outputs, g.output));
-    const std::vector<int> w = with_channels(g.outputs, g.channels / g.groups, g.kernel);
-    cuda_check(cudnnSetFilterNdDescriptor(w_.get(), type, CUDNN_TENSOR_NCHW,
-                                          static_cast<int>(w.size()), w.data()),
-               "cudnnSetFilterNdDescriptor");
-    const std::vector<int> pad = spatial(g.pad, 0), stride = spatial(g.stride, 1);
-    const std::vector<int> dilation = spatial(g.dilation, 1);
-    cuda_check(cudnnSetConvolutionNdDescriptor(convolution_.get(), static_cast<int>(pad.size()),
-                                               pad.data(), stride.data(), dilation.data(),
-                                               CUDNN_CROSS_CORRELATION, type),
-               "cudnnSetConvolutionNdDescriptor");
-    cuda_check(cudnnSetConvolutionGroupCount(convolution_.get(), static_cast<int>(g.groups)),
-               "cudnnSetConvolutionGroupCount");
-    // f32 is f32: no TF32.
-    cuda_check(cudnnSetConvolutionMathType(convolution_.get(), CUDNN_FMA_MATH),
-               "cudnnSetConvolutionMathType");
-  }
-
-  cudnnTensorDescriptor_t x() const { return x_.get(); }
-  cudnnTensorDescriptor_t y() const { return y_.get(); }
-  cudnnFilterDescriptor_t w() const { return w_.get(); }
-  cudnnConvolutionDescriptor_t convolution() const { return convolution_.get(); }
-
- private:
-  TensorDescriptor x_, y_;
-  FilterDescriptor w_;
-  ConvolutionDescriptor convolution_;
-};
-
-// How cuDNN names each pass, suggests algorithms for it, the likely fastest first, and measures the
-// scratch memory of one; and the order in which these functions take the operands.
-
-struct ForwardPass {
-  using Suggestion = cudnnConvolutionFwdAlgoPerf_t;
-  static constexpr const char* kName = "forward";
-  static constexpr auto kSuggest = cudnnGetConvolutionForwardAlgorithm_v7;
-  static constexpr auto kMeasure = cudnnGetConvolutionForwardWorkspaceSize;
-  static auto operands(const Problem& p) {
-    return std::tuple(p.x(), p.w(), p.convolution(), p.y());
-  }
-};
-
-struct DataPass {
-  using Suggestion = cudnnConvolutionBwdDataAlgoPerf_t;
-  static constexpr const char* kName = "backward data";
-  static constexpr auto kSuggest = cudnnGetConvolutionBackwardDataAlgorithm_v7;
-  static constexpr auto kMeasure = cudnnGetConvolutionBackwardDataWorkspaceSize;
-  static auto operands(const Problem& p) {
-    return std::tuple(p.w(), p.y(), p.convolution(), p.x());
-  }
-};
-
-struct WeightsPass {
-  using Suggestion = cudnnConvolutionBwdFilterAlgoPerf_t;
-  static constexpr const char* kName = "backward weights";
-  static constexpr auto kSuggest = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
-  static constexpr auto kMeasure = cudnnGetConvolutionBackwardFilterWorkspaceSize;
-  static auto operands(const Problem& p) {
-    return std::tuple(p.x(), p.y(), p.convolution(), p.w());
-  }
-};
-
-/// What one pass runs, and the scratch memory that it needs.
-template <class Pass>
-struct Choice {
-  decltype(Pass::Suggestion::algo) algorithm{};
-  size_t workspace = 0;
-  bool same_every_time = true;  // it sums in one order
-
-  std::string str() const {
-    return text(Pass::kName, " ", static_cast<int>(algorithm),
-                same_every_time ? "" : " (sums in any order)");
-  }
-};
-
-bool uses_tensor_cores(cudnnMathType_t type) {
-  return type == CUDNN_TENSOR_OP_MATH || type == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
-}
-
-/// Of cuDNN's suggestions the one that `wanted` holds by its str(), where it is among them. Else
-/// the first that is modest with memory and sums in the same order every time; failing that, one
-/// that does not. Some are for tensor cores: these come last, as their speed is not that of our
-/// arithmetic, and the memory that ours needs is asked for.
-template <class Pass>
-Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem,
-                    const std::vector<std::string>& wanted) {
-  constexpr int kSuggestions = 16;
-  std::array<typename Pass::Suggestion, kSuggestions> found{};
-  int count = 0;
-  const auto operands = Pass::operands(problem);
-  const auto suggest = [&](auto... of) {
-    return Pass::kSuggest(dnn, of..., kSuggestions, &count, found.data());
-  };
-  cuda_check(std::apply(suggest, operands), "choosing a convolution algorithm");
-  std::optional<Choice<Pass>> best;
-  int best_rank = 0;
-  for (const auto& suggestion : std::span(found).first(static_cast<size_t>(count))) {
-    Choice<Pass> choice{suggestion.algo, 0, suggestion.determinism == CUDNN_DETERMINISTIC};
-    if (suggestion.status != CUDNN_STATUS_SUCCESS) continue;
-    const auto measure = [&](auto... of) {
-      return Pass::kMeasure(dnn, of..., choice.algorithm, &choice.workspace);
-    };
-    if (std::apply(measure, operands) != CUDNN_STATUS_SUCCESS) continue;
-    if (choice.workspace > kWorkspaceLimit) continue;
-    if (std::find(wanted.begin(), wanted.end(), choice.str()) != wanted.end()) return choice;
-    const int rank = 2 * (choice.same_every_time ? 0 : 1) + uses_tensor_cores(suggestion.mathType);
-    if (best && rank >= best_rank) continue;
-    best = choice;
-    best_rank = rank;
-  }
-  if (!best.has_value())
-    throw Error("cuDNN has no algorithm for the ", Pass::kName, " pass of this convolution");
-  return *best;
-}
-
-/// The problem of a layer, and an algorithm for each pass that will run.
-struct Choices {
-  std::unique_ptr<Problem> problem;
-  // Empty: the pass is not asked for.
-  std::optional<Choice<ForwardPass>> forward;
-  std::optional<Choice<DataPass>> of_data;
-  std::optional<Choice<WeightsPass>> of_weights;
-
-  /// The wanted algorithms where they are known.
-  static Choices of(const ConvolutionLayer& layer, size_t bottoms,
-                    const std::vector<std::string>& wanted) {
-    const cudnnHandle_t dnn = cuda(layer.context()).dnn();
-    Choices all{.problem = std::make_unique<Problem>(layer.geometry(), layer.dtype())};
-    const bool transposed = layer.geometry().transposed();
-    bool any = false;
-    for (size_t i = 0; i < bottoms; ++i) any |= layer.propagates(static_cast<int>(i));
-    if (!transposed || any) all.forward = choose<ForwardPass>(dnn, *all.problem, wanted);
-    if (transposed || any) all.of_data = choose<DataPass>(dnn, *all.problem, wanted);
-    if (layer.trains() && layer.params()[0]->needs_gradient) {
-      all.of_weights = choose<WeightsPass>(dnn, *all.problem, wanted);
-    }
-    return all;
-  }
-
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    if (forward) names.push_back(forward->str());
-    if (of_data) names.push_back(of_data->str());
-    if (of_weights) names.push_back(of_weights->str());
-    return names;
-  }
-};
-
-class CudnnKernel : public Kernel {
- public:
-  CudnnKernel(ConvolutionLayer& layer, const std::vector<std::string>& wanted, Blobs bottom,
-              Blobs top)
-      : Kernel(layer), layer_(layer), backend_(cuda(layer.context())), ends_(layer) {
-    ends_.fit(top);
-    // Where shapes follow from values, they may have no elements.
-    if (top[0]->count() > 0) choices_ = Choices::of(layer, bottom.size(), wanted);
-  }
-
-  void forward(Blobs bottom, Blobs top) override {
-    if (!choices_.problem) return;
-    dispatch_float(layer_.dtype(), [&](auto zero) { forward_as<decltype(zero)>(bottom, top); });
-  }
-
-  void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
-    if (!choices_.problem) return;
-    dispatch_float(layer_.dtype(),
-                   [&](auto zero) { backward_as<decltype(zero)>(top, propagate, bottom); });
-  }
-
-  size_t bytes() const override { return ends_.bytes(); }
-  void plan_scratch(ScratchPlan& plan) const override {
-    const auto workspace = [](const auto& choice) { return choice ? choice->workspace : 0; };
-    plan.need(kDeviceScratch, std::max({workspace(choices_.forward), workspace(choices_.of_data),
-                                        workspace(choices_.of_weights)}));
-  }
-  std::string detail() const override { return joined(choices_.names(), ", "); }
-
- private:
-  /// y = w x, in the terms of the problem.
-  template <class T>
-  void multiply(const Parameter& weights, const Tensor& x, Tensor& y) {
-    const Problem& p = *choices_.problem;
-    const T one = 1, zero = 0;
-    const T *from = x.read<T>(&backend_), *w = weights.data.read<T>(&backend_);
-    T* to = y.overwrite<T>(&backend_);
-    void* workspace = backend_.scratch(choices_.forward->workspace);
-    cuda_check(cudnnConvolutionForward(backend_.dnn(), &one, p.x(), from, p.w(), w, p.convolution(),
-                                       choices_.forward->algorithm, workspace,
-                                       choices_.forward->workspace, &zero, p.y(), to),
-               "cudnnConvolutionForward");
-  }
-
-  /// x = the transposed product of w and y.
-  template <class T>
-  void multiply_transposed(const Parameter& weights, const Tensor& y, Tensor& x) {
-    const Problem& p = *choices_.problem;
-    const T one = 1, zero = 0;
-    const T *from = y.read<T>(&backend_), *w = weights.data.read<T>(&backend_);
-    T* to = x.overwrite<T>(&backend_);
-    void* workspace = backend_.scratch(choices_.of_data->workspace);
-    cuda_check(cudnnConvolutionBackwardData(backend_.dnn(), &one, p.w(), w, p.y(), from,
-                                            p.convolution(), choices_.of_data->algorithm, workspace,
-                                            choices_.of_data->workspace, &zero, p.x(), to),
-               "cudnnConvolutionBackwardData");
-  }
-
-  /// Adds to the gradient of the weights, where dy is that of w x.
-  template <class T>
-  void add_weights_gradient(Parameter& weights, const Tensor& x, const Tensor& dy) {
-    const Problem& p = *choices_.problem;
-    const T one = 1, beta = static_cast<T>(weights.begin_gradient());
-    const T *of_x = x.read<T>(&backend_), *of_y = dy.read<T>(&backend_);
-    T* dw = weights.diff.change<T>(&backend_);
-    void* workspace = backend_.scratch(choices_.of_weights->workspace);
-    cuda_check(
-        cudnnConvolutionBackwardFilter(backend_.dnn(), &one, p.x(), of_x, p.y(), of_y,
-                                       p.convolution(), choices_.of_weights->algorithm, workspace,
-                                       choices_.of_weights->workspace, &beta, p.w(), dw),
-        "cudnnConvolutionBackwardFilter");
-  }
-
-  template <class T>
-  void forward_as(Blobs bottom, Blobs top) {
-    for (size_t i = 0; i < bottom.size(); ++i) {
-      const Tensor& from = bottom[i]->data;
-      Tensor& to = top[i]->data;
-      layer_.geometry().transposed() ? multiply_transposed<T>(ends_.weights(), from, to)
-                                     : multiply<T>(ends_.weights(), from, to);
-      ends_.finish(ComputeDevice(backend_), to);
-    }
-  }
-
-  template <class T>
-  void backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-    Parameter& weights = ends_.weights();
-    const bool transposed = layer_.geometry().transposed();
-    ends_.undo_relu(ComputeDevice(backend_), top);
-    if (ends_.bias() && ends_.bias()->needs_gradient)
-      ends_.backward_bias(ComputeDevice(backend_), top);
-    for (size_t i = 0; i < top.size(); ++i) {
-      const Tensor &of_top = ends_.sums_diff(top, i), &of_bottom = bottom[i]->data;
-      if (weights.needs_gradient) {
-        add_weights_gradient<T>(weights, transposed ? of_top : of_bottom,
-                                transposed ? of_bottom : of_top);
-      }
-      if (!propagate[i]) continue;
-      Tensor& wanted = bottom[i]->diff;
-      transposed ? multiply<T>(weights, of_top, wanted)
-                 : multiply_transposed<T>(weights, of_top, wanted);
-    }
-  }
-
-  ConvolutionLayer& layer_;
-  CudaBackend& backend_;
-  ConvolutionEnds ends_;
-  Choices choices_;
-};
+/// How choices of the exact kernel begin.
+constexpr std::string_view kExact = "exact ";
 
 class ConvolutionCudnn : public Engine {
  public:
@@ -342,27 +25,36 @@ class ConvolutionCudnn : public Engine {
       why = text("it takes 1 to 2^31 - 1 elements, not ", most);
       return {};
     }
+    std::string why_not_last;
+    std::vector<Option> options = channels_last_options(conv, bottom, top, why_not_last);
+    if (!options.empty()) return options;
+    // What the graph API refuses, the older one may compute.
     Option option = uniform_option(bottom, top, layer.dtype());
     try {
-      option.choice = Choices::of(conv, bottom.size(), {}).names();
+      option.choice = exact_choices(conv, top.size());
     } catch (const Error& error) {
       why = error.message();
       return {};
     }
     return {option};
   }
-  /// A ReLU alone.
-  bool accepts(const Layer&, const Tail& tail) const override {
-    return relu_slope_of(tail).has_value();
-  }
   std::unique_ptr<Kernel> make(Layer& layer, const Option& option, Blobs bottom,
                                Blobs top) const override {
-    return std::make_unique<CudnnKernel>(static_cast<ConvolutionLayer&>(layer), option.choice,
-                                         bottom, top);
+    auto& conv = static_cast<ConvolutionLayer&>(layer);
+    const bool is_exact = !option.choice.empty() && option.choice[0].starts_with(kExact);
+    return is_exact ? make_exact(conv, option.choice, top)
+                    : make_channels_last(conv, option.choice, bottom, top);
   }
 };
 
 }  // namespace
+
+bool any_propagates(const ConvolutionLayer& layer, size_t bottoms) {
+  for (size_t i = 0; i < bottoms; ++i) {
+    if (layer.propagates(static_cast<int>(i))) return true;
+  }
+  return false;
+}
 
 void register_convolution_cuda(Registry& registry) {
   for (const char* type : kConvolutionTypes) {

@@ -96,7 +96,7 @@ void ConvolutionEnds::fit(Blobs top) {
   masked_.clear();
   if (!layer_.relu() || !layer_.trains() || !layer_.requirements().top_diffs_stay) return;
   for (const Blob* blob : top)
-    masked_.emplace_back(blob->shape(), layer_.dtype(), blob->data.format());
+    masked_.emplace_back(blob->shape(), blob->data.dtype(), blob->data.format());
 }
 
 Parameter* ConvolutionEnds::bias() const {
@@ -104,18 +104,20 @@ Parameter* ConvolutionEnds::bias() const {
   return layer_.geometry().bias ? layer_.params()[1].get() : nullptr;
 }
 
-void ConvolutionEnds::begin_forward(Blobs bottom, Blobs top) {
+void ConvolutionEnds::fold() const {
   if (folded_) folded_->update();
-  const Blob* const other = layer_.summand(bottom);
-  if (other != nullptr && !top[0]->data.same_memory(other->data))
-    top[0]->data.copy_from(other->data);
 }
 
-void ConvolutionEnds::pass_to_summand(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+void ConvolutionEnds::take_summand(const ComputeDevice& device, Blobs bottom, Blobs top) const {
+  const Blob* const other = layer_.summand(bottom);
+  if (other != nullptr) copy(device, other->data, top[0]->data);
+}
+
+void ConvolutionEnds::pass_to_summand(const ComputeDevice& device, Blobs top,
+                                      const std::vector<bool>& propagate, Blobs bottom) {
   Blob* const other = layer_.summand(bottom);
   if (other == nullptr || !propagate[layer_.in_place_bottom()]) return;
-  const Tensor& diff = sums_diff(top, 0);
-  if (!other->diff.same_memory(diff)) other->diff.copy_from(diff);
+  copy(device, sums_diff(top, 0), other->diff);
 }
 
 ChannelView ConvolutionEnds::top_view(Format format) const {

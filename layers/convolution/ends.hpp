@@ -20,13 +20,15 @@ class ConvolutionEnds {
   void fit(Blobs top);
 
   /// What the layer computes with: its parameters, or those with the tail's scales and shifts in
-  /// them, whose values are valid from begin_forward() on. No bias is null.
+  /// them, whose values are valid from fold() on. No bias is null.
   Parameter& weights() const { return folded_ ? folded_->weights : *layer_.params()[0]; }
   Parameter* bias() const;
 
   /// The first step of forward: folds the tail's scales and shifts into the parameters if any of
-  /// these changed, and copies the summand to top 0.
-  void begin_forward(Blobs bottom, Blobs top);
+  /// these changed.
+  void fold() const;
+  /// The second step where the kernel adds to its top: copies the summand to top 0.
+  void take_summand(const ComputeDevice& device, Blobs bottom, Blobs top) const;
   /// The last step of forward: adds the bias to the products y, in any format, and applies the
   /// ReLU.
   void finish(const ComputeDevice& device, Tensor& y) const;
@@ -38,7 +40,8 @@ class ConvolutionEnds {
   /// Adds the gradient of the bias only, after undo_relu(), for tops in any format.
   void backward_bias(const ComputeDevice& device, Blobs top);
   /// The last step of backward: copies the diff of the sums to the summand if it wants one.
-  void pass_to_summand(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
+  void pass_to_summand(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
+                       Blobs bottom);
 
   size_t bytes() const;
 

@@ -307,7 +307,8 @@ class ConvolutionKernel : public Kernel {
     const ConvolutionPass pass =
         transposed ? ConvolutionPass::backward_data : ConvolutionPass::forward;
     if (!primitive(pass)) return;
-    ends_.begin_forward(bottom, top);
+    ends_.fold();
+    ends_.take_summand(ComputeDevice(), bottom, top);
     for (size_t i = 0; i < top.size(); ++i) {
       multiply(pass, bottom[i]->data, top[i]->data);
       if (transposed) ends_.finish(ComputeDevice(), top[i]->data);
@@ -343,7 +344,7 @@ class ConvolutionKernel : public Kernel {
       multiply(transposed ? ConvolutionPass::forward : ConvolutionPass::backward_data,
                ends_.sums_diff(top, i), bottom[i]->diff);
     }
-    ends_.pass_to_summand(top, propagate, bottom);
+    ends_.pass_to_summand(ComputeDevice(), top, propagate, bottom);
   }
 
   size_t bytes() const override {

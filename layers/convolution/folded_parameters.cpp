@@ -66,7 +66,7 @@ FoldedParameters::FoldedParameters(const ConvolutionGeometry& geometry,
 void FoldedParameters::update() {
   bool changed = values_ == nullptr;
   for (size_t i = 0; i < sources_.size(); ++i) {
-    const uint64_t version = sources_[i]->data.memory()->version();
+    const uint64_t version = sources_[i]->values().version();
     changed = changed || version != versions_[i];
     versions_[i] = version;
   }

@@ -15,7 +15,8 @@ Layer::Layer(const LayerInit& init)
       phase_(init.phase),
       dtype_(init.dtype),
       activations_(init.activations),
-      trains_(init.trains) {}
+      trains_(init.trains),
+      arithmetic_(init.arithmetic) {}
 
 Layer::~Layer() = default;
 

@@ -26,7 +26,8 @@ template <class From, class To>
   for (int64_t i = 0; i < n; ++i) y[i] = convert_value<To>(x[i]);
 }
 
-[[gnu::always_inline]] inline void widen_and_add(const bfloat16* x, float* y, int64_t n) {
+template <class T>
+[[gnu::always_inline]] inline void widen_and_add(const T* x, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] += convert_value<float>(x[i]);
 }
@@ -41,13 +42,22 @@ void add_block(std::span<const void* const> terms, T* y, int64_t at, int64_t n) 
   }
 }
 
+/// The same for a type of 16 bits: rounded once.
+template <class T>
+void add_short_block(std::span<const void* const> terms, T* y, int64_t at, int64_t n) {
+  const auto term = [&](size_t k) { return static_cast<const T*>(terms[k]) + at; };
+  float sum[kBlock];
+  vectorized<convert_range<T, float>>(term(0), &sum[0], n);
+  for (size_t k = 1; k < terms.size(); ++k) vectorized<widen_and_add<T>>(term(k), &sum[0], n);
+  vectorized<convert_range<float, T>>(static_cast<const float*>(&sum[0]), y + at, n);
+}
 template <>
 void add_block<bfloat16>(std::span<const void* const> terms, bfloat16* y, int64_t at, int64_t n) {
-  const auto term = [&](size_t k) { return static_cast<const bfloat16*>(terms[k]) + at; };
-  float sum[kBlock];
-  vectorized<convert_range<bfloat16, float>>(term(0), &sum[0], n);
-  for (size_t k = 1; k < terms.size(); ++k) vectorized<widen_and_add>(term(k), &sum[0], n);
-  vectorized<convert_range<float, bfloat16>>(static_cast<const float*>(&sum[0]), y + at, n);
+  add_short_block(terms, y, at, n);
+}
+template <>
+void add_block<float16>(std::span<const void* const> terms, float16* y, int64_t at, int64_t n) {
+  add_short_block(terms, y, at, n);
 }
 
 /// At most DeviceBackend::kMostTerms of them.
@@ -90,11 +100,8 @@ void add(const ComputeDevice& device, std::span<const Tensor* const> terms, Tens
     size_t count = 1;
     while (count < DeviceBackend::kMostTerms && next < terms.size()) group[count++] = terms[next++];
     const std::span<const Tensor* const> some(group, count);
-    if (sum.dtype() == DType::bf16) {
-      add_terms<bfloat16>(device, some, sum);
-    } else {
-      dispatch_float(sum.dtype(), [&](auto zero) { add_terms<decltype(zero)>(device, some, sum); });
-    }
+    dispatch_any_float(sum.dtype(),
+                       [&](auto zero) { add_terms<decltype(zero)>(device, some, sum); });
     group[0] = &sum;
   }
 }

@@ -51,9 +51,9 @@ class ComputeDevice {
 /// same memory.
 void copy(const ComputeDevice& device, const Tensor& from, Tensor& to);
 
-/// sum = the sum of the terms, in their order. All have the same type (f32, f64 or bf16) and size.
-/// Sums of bf16 are rounded once for each DeviceBackend::kMostTerms terms. `sum` may be the first
-/// term.
+/// sum = the sum of the terms, in their order. All have the same floating point type and size. Sums
+/// of bf16 and f16 are rounded once for each DeviceBackend::kMostTerms terms. `sum` may be the
+/// first term.
 void add(const ComputeDevice& device, std::span<const Tensor* const> terms, Tensor& sum);
 
 void fill_zero(const ComputeDevice& device, Tensor& to);

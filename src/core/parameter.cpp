@@ -4,12 +4,17 @@
 
 namespace crema {
 
+uint64_t ParameterStorage::version() {
+  // Its first access gives a tensor its memory. Later ones may copy the values from a device, which
+  // is for those to do who read them here.
+  if (!data_.has_memory()) static_cast<void>(data_.read_bytes());
+  return data_.memory()->version();
+}
+
 std::shared_ptr<void> ParameterStorage::derive(
     const std::string& form, const std::function<std::shared_ptr<void>(const Tensor&)>& make) {
   const std::lock_guard lock(mutex_);
-  // Its first access gives a tensor its memory.
-  static_cast<void>(data_.read_bytes());
-  const uint64_t version = data_.memory()->version();
+  const uint64_t version = this->version();
   if (const auto known = derived_.find(form); known != derived_.end()) {
     std::shared_ptr<void> object = known->second.object.lock();
     if (object && known->second.version == version) return object;

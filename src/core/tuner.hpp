@@ -34,6 +34,11 @@ class Tuner {
                  const std::function<void()>& measure,
                  double beat = std::numeric_limits<double>::infinity());
 
+  /// The same where the caller has a clock of its own, such as that of a device: `clock` returns
+  /// the seconds of one run; infinite ones stand for a candidate that cannot run.
+  double timed(const std::string& problem, const std::string& candidate,
+               const std::function<double()>& clock);
+
   struct Time {
     std::string problem, candidate;
     double seconds = 0;

@@ -59,6 +59,8 @@ TunedChoice choose_candidate(Context& context, const TunedProblem& problem,
   const std::string name = problem.name();
   const auto seconds = [&](size_t candidate, double limit) {
     if (!context.tune()) return 0.0;
+    const TunedCandidate& measured = candidates[candidate];
+    if (measured.clock) return tuner.timed(name, measured.key, measured.clock);
     return tuner.seconds(name, candidates[candidate].key, candidates[candidate].run, limit);
   };
   const auto like = context.tune() ? similar(tuner, problem, candidates) : std::nullopt;

@@ -31,6 +31,9 @@ struct TunedProblem {
 struct TunedCandidate {
   std::string key;            // its name in the tuner, with the revision of its code
   std::function<void()> run;  // computes the problem once, for measuring
+  /// Where the CPU's clock does not tell, in place of `run`: the seconds of one run; infinite if
+  /// the candidate cannot run.
+  std::function<double()> clock = {};
 };
 
 struct TunedChoice {

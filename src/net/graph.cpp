@@ -324,7 +324,8 @@ void build_graph(Plan& plan, Graph& graph, NetParameter& net,
                                      .phase = param.phase() == TEST ? Phase::test : Phase::train,
                                      .dtype = plan.options.dtype,
                                      .activations = plan.activations,
-                                     .trains = plan.trains});
+                                     .trains = plan.trains,
+                                     .arithmetic = plan.arithmetic});
       node.recompute = param.recompute();
       connect(plan, graph, id, {net, positions, i});
       check_arity(*node.layer, node.bottoms.size(), node.tops.size());

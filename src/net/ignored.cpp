@@ -15,12 +15,13 @@ using google::protobuf::Message;
 
 /// The fields of a net that this library reads. All others have no effect.
 constexpr int kNetFields[] = {
-    NetParameter::kNameFieldNumber,       NetParameter::kInputFieldNumber,
-    NetParameter::kInputShapeFieldNumber, NetParameter::kInputDimFieldNumber,
-    NetParameter::kStateFieldNumber,      NetParameter::kForceBackwardFieldNumber,
-    NetParameter::kDebugInfoFieldNumber,  NetParameter::kLayerFieldNumber,
-    NetParameter::kLayersFieldNumber,     NetParameter::kPrecisionFieldNumber,
-    NetParameter::kOriginFieldNumber};
+    NetParameter::kNameFieldNumber,           NetParameter::kInputFieldNumber,
+    NetParameter::kInputShapeFieldNumber,     NetParameter::kInputDimFieldNumber,
+    NetParameter::kStateFieldNumber,          NetParameter::kForceBackwardFieldNumber,
+    NetParameter::kDebugInfoFieldNumber,      NetParameter::kLayerFieldNumber,
+    NetParameter::kLayersFieldNumber,         NetParameter::kPrecisionFieldNumber,
+    NetParameter::kMathFieldNumber,           NetParameter::kDeterministicFieldNumber,
+    NetParameter::kWorkspaceLimitFieldNumber, NetParameter::kOriginFieldNumber};
 
 /// The fields of a layer that have no effect.
 constexpr int kIgnoredLayerFields[] = {LayerParameter::kForwardTypeFieldNumber,

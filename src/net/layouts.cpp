@@ -30,8 +30,9 @@
 namespace crema {
 namespace {
 
-/// Bytes a second that a conversion reads and writes. Only the order of magnitude matters.
-constexpr double kConversionRate = 12e9;
+/// Bytes a second that a conversion reads and writes, by a CPU and by a GPU. Only the order of
+/// magnitude matters.
+constexpr double kConversionRate = 12e9, kDeviceConversionRate = 1e12;
 
 /// The type that a value must have, and whether it must be contiguous.
 struct Demand {
@@ -123,7 +124,8 @@ class Chooser {
   double conversion_seconds(ValueId value, const Layout& from, const Layout& to) const {
     const double bytes = static_cast<double>(plan_.blob(value).data.count()) *
                          static_cast<double>(size_of(from.dtype) + size_of(to.dtype));
-    return bytes * (plan_.trains ? 2 : 1) / kConversionRate;
+    const double rate = plan_.context->on_gpu() ? kDeviceConversionRate : kConversionRate;
+    return bytes * (plan_.trains ? 2 : 1) / rate;
   }
 
   /// Sets `picked` to an option for each node and returns the seconds of the assignment. Nodes that
@@ -264,6 +266,10 @@ class Chooser {
     std::ostringstream problems, key;
     problems << to_string(plan_.options.dtype) << ' ' << to_string(plan_.activations) << ' '
              << plan_.trains;
+    if (plan_.context->on_gpu()) {
+      problems << ' ' << to_string(plan_.arithmetic.math) << ' ' << plan_.arithmetic.deterministic
+               << ' ' << plan_.arithmetic.workspace_limit;
+    }
     for (const NodeId id : graph_.node_ids()) write_problem(id, problems << '\n');
     key << "formats of net " << std::hex << stream_id(problems.str());
     return key.str();

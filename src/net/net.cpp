@@ -32,12 +32,31 @@ NetParameter without_weights(const NetParameter& given) {
 }
 
 DType activations_of(const NetParameter& net, const NetOptions& options) {
-  const bool by_net = net.precision() == NetParameter::BF16 && options.dtype == DType::f32;
-  const DType type = options.activations.value_or(by_net ? DType::bf16 : options.dtype);
-  if (type != options.dtype && (type != DType::bf16 || options.dtype != DType::f32))
+  const auto by_net = [&] {
+    if (options.dtype != DType::f32 || net.precision() == NetParameter::F32) return options.dtype;
+    return net.precision() == NetParameter::BF16 ? DType::bf16 : DType::f16;
+  };
+  const DType type = options.activations ? *options.activations : by_net();
+  const bool is_short = type == DType::bf16 || type == DType::f16;
+  if (type != options.dtype && !(is_short && options.dtype == DType::f32))
     throw Error("a net of ", to_string(options.dtype), " cannot have activations of ",
-                to_string(type), "; use bf16 with f32, or the same type");
+                to_string(type), "; use bf16 or f16 with f32, or the same type");
   return type;
+}
+
+Arithmetic arithmetic_of(const NetParameter& net, const NetOptions& options) {
+  constexpr int kBitsOfMiB = 20;
+  constexpr size_t kShareOfBudget = 8;
+  Arithmetic arithmetic;
+  arithmetic.math =
+      options.math.value_or(net.math() == NetParameter::STRICT ? Math::strict : Math::tf32);
+  arithmetic.deterministic = options.deterministic.value_or(net.deterministic());
+  arithmetic.workspace_limit = size_t{net.workspace_limit()} << kBitsOfMiB;
+  if (options.memory_budget > 0) {
+    arithmetic.workspace_limit =
+        std::min(arithmetic.workspace_limit, options.memory_budget / kShareOfBudget);
+  }
+  return arithmetic;
 }
 
 /// Logs that the net is in an old form, and how to rewrite it.
@@ -60,6 +79,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   plan->trains = trains(options);
   plan->debug_info = given.debug_info();
   plan->activations = activations_of(given, options);
+  plan->arithmetic = arithmetic_of(given, options);
   plan->run = options.run;
   if (plan->run == nullptr) {
     plan->own_run = std::make_unique<RunState>(RunState{.seed = context.seed()});

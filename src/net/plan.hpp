@@ -49,6 +49,7 @@ struct Plan {
   Context* context = nullptr;
   NetOptions options;
   DType activations = DType::f32;
+  Arithmetic arithmetic;  // of all layers
   bool trains = false;
   bool force_backward = false;
   bool debug_info = false;   // the prototxt asks for it: nothing is fused, and each pass is logged

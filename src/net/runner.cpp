@@ -46,7 +46,8 @@ std::unique_ptr<Layer> make_layer(const Plan& plan, NodeId id) {
                                                             .phase = of.phase(),
                                                             .dtype = of.dtype(),
                                                             .activations = of.activations(),
-                                                            .trains = false});
+                                                            .trains = false,
+                                                            .arithmetic = of.arithmetic()});
   // What the tail reads comes behind the layer's own bottoms.
   const auto own = static_cast<size_t>(of.param().bottom_size());
   layer->setup(Blobs(plan.bottoms[id]).first(own), plan.tops[id]);
@@ -68,6 +69,7 @@ std::unique_ptr<Plan> make_runner(const Plan& of) {
   plan->options.run = nullptr;
   plan->options.share_params_with = nullptr;
   plan->activations = of.activations;
+  plan->arithmetic = of.arithmetic;
   plan->debug_info = of.debug_info;
   plan->logs_passes = of.logs_passes;
   plan->file = of.file;

@@ -282,6 +282,7 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
   state.set_iter_last_event(run.plateau.last_event);
   for (const double loss : run.losses) state.add_recent_loss(loss);
   if (run.loss_scale) state.set_loss_scale(*run.loss_scale);
+  if (run.loss_scale_held > 0) state.set_loss_scale_held(run.loss_scale_held);
   state.set_net(run.train->name());
   if (run.keeper) run.keeper->save(run.iteration, run.best, state);
   for (const Tensor& history : *run.history) {
@@ -560,6 +561,7 @@ void restore_state(const SolverState& state, TrainingState& run) {
   run.iteration = state.iter();
   run.loss_scale.reset();
   if (state.has_loss_scale()) run.loss_scale = state.loss_scale();
+  run.loss_scale_held = state.loss_scale_held();
   run.plateau = {state.current_step(), state.minimum_loss(), state.iter_last_event()};
   run.losses.assign(state.recent_loss().begin(), state.recent_loss().end());
   RecordCursors cursors;

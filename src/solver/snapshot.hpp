@@ -37,6 +37,7 @@ struct TrainingState {
   std::string type;      // of the solver; a state of another type is refused
   RatePolicy::Plateau plateau;
   std::optional<double> loss_scale;        // none: that of the settings
+  int loss_scale_held = 0;                 // updates since it changed, where it follows gradients
   std::vector<double> losses;              // of the last average_loss iterations
   WeightAverage* average = nullptr;        // to save; null: none
   std::vector<Tensor>* history = nullptr;  // each of the arena's size

@@ -205,7 +205,9 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
   nets.train.options.parameter_copies = rule_->history_count() + (param.ema_decay() > 0 ? 1 : 0);
   if (param.debug_info()) nets.train.options.fuse = false;
   net_ = build_net(nets.train, source, context_);
-  set_loss_scale(param.loss_scale());
+  const auto is_f16 = [](const Layer* layer) { return layer->activations() == DType::f16; };
+  if (!param.has_loss_scale() && std::ranges::any_of(net_->layers(), is_f16)) scaler_.emplace();
+  set_loss_scale(scaler_ ? scaler_->scale() : param.loss_scale());
   for (const NetSource& test : nets.tests) {
     NetSource shared = test;
     shared.options.share_params_with = net_.get();
@@ -267,6 +269,7 @@ void Trainer::begin_pass(int pass) {
 void Trainer::set_loss_scale(double scale) {
   net_->set_loss_scale(scale);
   loss_scale_ = scale;
+  if (scaler_ && scaler_->scale() != scale) scaler_.emplace(scale);
 }
 
 int Trainer::max_iterations() const { return param_->max_iter(); }
@@ -361,6 +364,16 @@ double Trainer::smoothed(double loss) {
 void Trainer::update() {
   ParameterArena& arena = net_->params();
   arena.settle_gradients();
+  double norm = 0;
+  if (scaler_ || param_->clip_gradients() > 0) norm = rule_->gradient_norm(arena) / loss_scale_;
+  if (scaler_ && !std::isfinite(norm)) {
+    if (!scaler_->overflowed()) throw_not_finite_gradient(*net_, iteration_);
+    set_loss_scale(scaler_->scale());
+    context_.log(Severity::info, text("Iteration ", iteration_,
+                                      ": a gradient left the range of f16, so there is no update; ",
+                                      "loss_scale = ", loss_scale_));
+    return;
+  }
   UpdateStep step;
   step.iteration = iteration_;
   step.rate = rate();
@@ -369,7 +382,6 @@ void Trainer::update() {
   step.average_decay = average_decay(*param_, iteration_);
   step.gradient_scale = 1.0 / param_->iter_size() / loss_scale_;
   if (param_->clip_gradients() > 0) {
-    const double norm = rule_->gradient_norm(arena) / loss_scale_;
     if (!std::isfinite(norm)) throw_not_finite_gradient(*net_, iteration_);
     if (norm > param_->clip_gradients()) step.gradient_scale *= param_->clip_gradients() / norm;
   }
@@ -377,6 +389,10 @@ void Trainer::update() {
   const UpdateInfo shown(*net_);
   if (!rule_->update(arena, history_, step, average)) throw_not_finite_gradient(*net_, iteration_);
   shown.log();
+  if (scaler_) {
+    scaler_->updated();
+    set_loss_scale(scaler_->scale());
+  }
 }
 
 bool Trainer::test_due() const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "crema/solver.hpp"
+#include "solver/loss_scaler.hpp"
 
 namespace crema {
 
@@ -127,6 +128,7 @@ class Trainer {
   std::vector<Tensor> history_;
   std::unique_ptr<WeightAverage> average_;  // null without ema_decay
   double loss_scale_ = 1;
+  std::optional<LossScaler> scaler_;                    // none: the program sets loss_scale_
   std::vector<DataSource*> sources_;                    // of net_
   std::vector<InStep> in_step_;                         // of net_, then of the test nets
   std::set<std::pair<int, std::string>> without_mean_;  // outputs of test nets that were warned of

@@ -44,7 +44,8 @@ TrainingState Trainer::training_state() {
   // As in published solvers: of the last iteration that was run.
   state.steps_passed = policy_->steps_passed(std::max(0, iteration_ - 1));
   state.plateau = policy_->plateau();
-  if (loss_scale_ != param_->loss_scale()) state.loss_scale = loss_scale_;
+  if (scaler_ || loss_scale_ != param_->loss_scale()) state.loss_scale = loss_scale_;
+  if (scaler_) state.loss_scale_held = scaler_->held();
   state.losses = losses_;
   state.seed = run_.seed;
   state.keeper = keeper_.get();
@@ -199,7 +200,10 @@ void Trainer::restore_from(SavedSnapshot& snapshot) {
       for (auto& net : test_nets_) net->replan();
     }
     restore_state(saved, state);
-    set_loss_scale(state.loss_scale.value_or(param_->loss_scale()));
+    if (scaler_) {
+      scaler_.emplace(state.loss_scale.value_or(LossScaler::kFirst), state.loss_scale_held);
+    }
+    set_loss_scale(scaler_ ? scaler_->scale() : state.loss_scale.value_or(param_->loss_scale()));
     const bool is_own = keeper_->load(saved, snapshot.path, context_);
     iteration_ = state.iteration;
     compare_settings(saved.origin());

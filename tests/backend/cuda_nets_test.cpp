@@ -48,7 +48,7 @@ Training train(DeviceType device, DType dtype, const std::string& settings) {
   SolverParameter param;
   parse_text_proto(text("base_lr: 0.01 lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.001 "
                         "max_iter: 10 snapshot_after_train: false ",
-                        settings, " net_param { ", kNet, " }"),
+                        settings, " net_param { math: STRICT ", kNet, " }"),
                    "solver.prototxt", param);
   Context context({.device = {device, 0}});
   Solver solver(param, context, {.dtype = dtype});

@@ -55,7 +55,7 @@ TEST_P(Move, CopiesAnyType) {
 }
 
 TEST_P(Move, AddsInTheOrderOfTheTerms) {
-  for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
     for (int64_t terms : {1, 2, 3, 8, 9, 20}) {
       std::vector<Tensor> parts;
       std::vector<const Tensor*> pointers;
@@ -103,7 +103,7 @@ TEST_P(Move, FillsWithZero) {
 }
 
 TEST_P(Move, RowsOfPartsLieSideBySideInEveryFormat) {
-  for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
     for (Format format : {Format::contiguous, Format::channels_last, Format::blocked8}) {
       for (int axis = 0; axis < 4; ++axis) {
         Shape a{2, 8, 3, 4}, b = a, joined = a;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "crema/context.hpp"
@@ -42,6 +43,27 @@ TEST(Tuner, ListsWhatWasMeasuredOfAFamily) {
   }
   EXPECT_EQ(found, (std::vector<std::string>{"conv a of 3x3: direct", "conv a of 4: direct",
                                              "conv a of 4: winograd"}));
+}
+
+// As with the events of a device. A candidate that cannot run is remembered, too.
+TEST(Tuner, TakesSecondsOfAnotherClock) {
+  const TempFolder folder;
+  const std::string path = folder.path("tuning");
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  {
+    Tuner tuner;
+    EXPECT_EQ(tuner.timed("p", "fast", [] { return 1e-3; }), 1e-3);
+    EXPECT_EQ(tuner.timed("p", "impossible", [] { return kNever; }), kNever);
+    EXPECT_TRUE(tuner.save(path));
+  }
+  Tuner later;
+  later.load(path);
+  const auto again = [] {
+    ADD_FAILURE() << "was measured before";
+    return 1.0;
+  };
+  EXPECT_EQ(later.timed("p", "fast", again), 1e-3);
+  EXPECT_EQ(later.timed("p", "impossible", again), kNever);
 }
 
 TEST(Tuner, GivesTheFastestRun) {

@@ -89,6 +89,7 @@ void run_layer_case(const Case& golden, NetParameter param, Context& context, bo
   options.phase = golden.test_phase ? Phase::test : Phase::train;
   options.backward = backward ? NetOptions::Backward::yes : NetOptions::Backward::no;
   options.fuse = fused;
+  options.math = Math::strict;
   options.keep_all = !fused;
   Net net(param, context, options);
   load_params(golden, "Param", net);
@@ -164,6 +165,7 @@ void run_solver_case(const Case& golden, SolverParameter param, Context& context
     throw Error("the snapshot is of iteration ", half, ", the case ends at ", iterations);
   const TempFolder folder;
   param.set_snapshot_prefix(folder.path(golden.name));
+  param.mutable_net_param()->set_math(NetParameter::STRICT);
 
   Solver solver(param, context);
   load_params(golden, "Param", solver.net());

@@ -450,6 +450,116 @@ TEST(Precision, Bf16ActivationsAreRoundedBetweenLayers) {
       {"f64", "bf16"});
 }
 
+/// Adds 1, in channels-last bf16. As an engine of a GPU, it also reads what the net's input holds.
+class AddsOne : public Layer {
+ public:
+  using Layer::Layer;
+  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
+  void forward_cpu(Blobs bottom, Blobs top) override {
+    const Tensor from = bottom[0]->data.to(DType::f32, Format::contiguous);
+    Tensor to(from.shape());
+    for (int64_t i = 0; i < from.count(); ++i) to.change<float>()[i] = from.read<float>()[i] + 1;
+    top[0]->data.copy_from(to);
+  }
+};
+
+class AddsOneEngine : public Engine {
+ public:
+  std::vector<Option> options(const Layer&, Blobs bottom, Blobs top, std::string&) const override {
+    const auto last = Format::channels_last;
+    Option own = uniform_option(bottom, top, DType::bf16, last, last), first = own;
+    first.bottoms[0] = {DType::f32, Format::contiguous};
+    return {own, first};
+  }
+  std::unique_ptr<Kernel> make(Layer& layer, const Option&, Blobs, Blobs) const override {
+    class AddsOneKernel : public Kernel {
+     public:
+      explicit AddsOneKernel(Layer& layer) : Kernel(layer), layer_(layer) {}
+      void forward(Blobs bottom, Blobs top) override { layer_.forward_cpu(bottom, top); }
+      void backward(Blobs, const std::vector<bool>&, Blobs) override {}
+      InPlace in_place() const override { return InPlace::never; }
+
+     private:
+      Layer& layer_;
+    };
+    return std::make_unique<AddsOneKernel>(layer);
+  }
+};
+
+// As convolutions of a GPU: the input is read as it is, and nothing is converted in between.
+TEST(Precision, EnginesOf16BitsNeedOneConversion) {
+  if (!Registry::instance().has("TestAddsOne")) {
+    Registry::instance().add<AddsOne>("TestAddsOne");
+    Registry::instance().add_engine<AddsOneEngine>("TestAddsOne", "short", DeviceType::cpu);
+  }
+  Context context;
+  Net net(net_param(R"(
+      layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 2 dim: 2 } } }
+      layer { name: "a" type: "TestAddsOne" bottom: "x" top: "a" }
+      layer { name: "b" type: "TestAddsOne" bottom: "a" top: "b" }
+      layer { name: "y" type: "TestAddsOne" bottom: "b" top: "y" })"),
+          context, {.phase = Phase::test, .activations = DType::bf16});
+  std::vector<std::string> steps;
+  for (const NetStep& step : net.steps())
+    steps.push_back(text(step.type, ": ", step.bottom_format, " > ", step.top_format));
+  EXPECT_THAT(steps, ::testing::ElementsAre("Input:  > contiguous",
+                                            "TestAddsOne: contiguous > bf16 channels_last",
+                                            "TestAddsOne: bf16 channels_last > bf16 channels_last",
+                                            "TestAddsOne: bf16 channels_last > bf16 channels_last",
+                                            "Conversion: bf16 channels_last > contiguous"));
+  net.input("x").fill(0.5);
+  net.forward();
+  EXPECT_THAT(values_of(net.blob("y").data), ::testing::Each(3.5));
+}
+
+TEST(Precision, F16NetsComputeNearlyTheSame) {
+  Context context;
+  NetParameter param = chain(false);
+  param.set_precision(NetParameter::F16);
+  Net net(param, context), single(chain(false), context);
+  fill_inputs(net);
+  fill_inputs(single);
+  const double loss = net.forward(), exact = single.forward();
+  EXPECT_NE(loss, exact);
+  EXPECT_NEAR(loss, exact, 0.002 * std::abs(exact));
+  for (Net* each : {&net, &single}) {
+    each->clear_gradients();
+    each->backward();
+  }
+  const std::vector<double> rounded = gradients_of(net), expected = gradients_of(single);
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += (rounded[i] - expected[i]) * (rounded[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  EXPECT_GT(difference, 0);
+  EXPECT_LT(difference, 0.001 * size);
+  bool any = false;
+  for (const NetStep& step : net.steps()) any = any || step.top_format.starts_with("f16");
+  EXPECT_TRUE(any);
+}
+
+TEST(Precision, ArithmeticReachesTheLayers) {
+  Context context;
+  const auto arithmetic = [&](const NetParameter& param, const NetOptions& options = {}) {
+    return Net(param, context, options).layers().back()->arithmetic();
+  };
+  NetParameter param = chain(false);
+  EXPECT_EQ(arithmetic(param), Arithmetic());
+  EXPECT_EQ(arithmetic(param).workspace_limit, size_t{1} << 30);
+  param.set_math(NetParameter::STRICT);
+  param.set_deterministic(false);
+  param.set_workspace_limit(16);
+  const Arithmetic other{Math::strict, false, size_t{16} << 20};
+  EXPECT_EQ(arithmetic(param), other);
+  EXPECT_EQ(arithmetic(param, {.math = Math::tf32, .deterministic = true}),
+            (Arithmetic{Math::tf32, true, size_t{16} << 20}));
+  // Scratch memory counts against the budget.
+  EXPECT_EQ(arithmetic(param, {.memory_budget = 64 << 20}).workspace_limit, size_t{8} << 20);
+  Net owner(param, context, {.phase = Phase::test});
+  EXPECT_EQ(owner.runner().layers().back()->arithmetic(), other);
+}
+
 // 997 is 996 in bf16. Each layer between the label and the loss only moves values.
 TEST(Precision, LabelsStayExactBehindLayersThatMoveThem) {
   const std::string net = R"(

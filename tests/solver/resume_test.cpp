@@ -11,6 +11,7 @@
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "solver/loss_scaler.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/memory_limit.hpp"
@@ -465,6 +466,71 @@ TEST(LossScale, ThatTheProgramSetIsResumed) {
   state.set_loss_scale(-1);
   write_binary_proto_atomically(second, state);
   expect_error([&] { resumed->restore(second); }, {second, "loss_scale -1", "positive"});
+}
+
+TEST(LossScaler, FollowsTheGradients) {
+  LossScaler scaler;
+  EXPECT_EQ(scaler.scale(), 65536);
+  EXPECT_TRUE(scaler.overflowed());
+  EXPECT_EQ(scaler.scale(), 32768);
+  for (int update = 1; update < LossScaler::kPatience; ++update) scaler.updated();
+  EXPECT_EQ(scaler.scale(), 32768);
+  scaler.updated();
+  EXPECT_EQ(scaler.scale(), 65536);
+  // One overflow begins the count again.
+  for (int update = 1; update < LossScaler::kPatience; ++update) scaler.updated();
+  EXPECT_TRUE(scaler.overflowed());
+  scaler.updated();
+  EXPECT_EQ(scaler.scale(), 32768);
+  EXPECT_EQ(scaler.held(), 1);
+  // It has an end at both sides.
+  LossScaler low(2), high(LossScaler::kMost, LossScaler::kPatience - 1);
+  EXPECT_TRUE(low.overflowed());
+  EXPECT_FALSE(low.overflowed());
+  high.updated();
+  EXPECT_EQ(high.scale(), LossScaler::kMost);
+}
+
+// The gradient of the scores is 8 * 65536 at first, beyond f16.
+TEST(LossScaler, LeavesOutUpdatesOfF16ThatOverflow) {
+  const TempFolder folder;
+  const std::string input = "precision: F16 " + kInput;
+  const std::string settings = text(
+      "base_lr: 0.01 lr_policy: 'fixed' momentum: 0.9 snapshot_after_train: false "
+      "snapshot_prefix: '",
+      folder.path("snap"), "'");
+  Training run(settings, DType::f32, "reference", input);
+  EXPECT_EQ(run->loss_scale(), 65536);
+  EXPECT_EQ(run->net().loss_scale(), 65536);
+  const auto scaled_by = [&](double scale) {
+    run->set_loss_scale(scale);
+    const std::vector<double> before = run.params();
+    run->step(1);
+    return std::pair(run->loss_scale(), run.params() != before);
+  };
+  EXPECT_EQ(scaled_by(16777216), std::pair(8388608.0, false));
+  EXPECT_EQ(scaled_by(1024), std::pair(1024.0, true));
+
+  // The factor and the count of updates go into snapshots.
+  Training straight(settings, DType::f32, "reference", input);
+  Training resumed(settings, DType::f32, "reference", input);
+  straight->set_loss_scale(16777216);
+  straight->step(3);
+  const std::string snapshot = straight->snapshot();
+  SolverState state;
+  read_binary_proto(snapshot, state);
+  EXPECT_EQ(state.loss_scale(), straight->loss_scale());
+  straight->step(3);
+  resumed->restore(snapshot);
+  resumed->step(3);
+  EXPECT_EQ(resumed->loss_scale(), straight->loss_scale());
+  EXPECT_EQ(resumed.params(), straight.params());
+
+  // A solver that gives one keeps it, and a net of another precision has none that follows.
+  Training given(settings + " loss_scale: 128", DType::f32, "reference", input);
+  EXPECT_EQ(given->loss_scale(), 128);
+  Training rounded(settings, DType::f32, "reference", "precision: BF16 " + kInput);
+  EXPECT_EQ(rounded->loss_scale(), 1);
 }
 
 TEST(SolverSettings, WrongNumbersAreRefused) {

@@ -134,7 +134,8 @@ std::unique_ptr<Layer> make_loose_layer(const LayerCase& layer_case, Context& co
                                     .run = state,
                                     .phase = layer_case.phase,
                                     .dtype = options.dtype,
-                                    .trains = options.trains});
+                                    .trains = options.trains,
+                                    .arithmetic = options.arithmetic});
 }
 
 void LayerRun::make_tail(const LayerCase& layer_case) {

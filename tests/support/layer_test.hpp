@@ -70,6 +70,8 @@ struct RunOptions {
   bool trains = true;
   /// Off: backward may change the tops' diffs.
   bool keeps_top_diffs = true;
+  /// That of the reference.
+  Arithmetic arithmetic = {.math = Math::strict};
 };
 
 /// The layer of a case, outside of any run.

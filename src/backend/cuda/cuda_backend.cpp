@@ -1,5 +1,6 @@
 #include "backend/cuda/cuda_backend.hpp"
 
+#include "backend/cuda/dnn_plans.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -65,6 +66,7 @@ CudaBackend::CudaBackend(int index) : index_(index) {
 CudaBackend::~CudaBackend() {
   cudaSetDevice(index_);
   cudaStreamSynchronize(stream_);
+  dnn_plans_.reset();
   if (dnn_) cudnnDestroy(dnn_);
   if (blas_) cublasDestroy(blas_);
   cudaFree(scratch_);
@@ -147,6 +149,18 @@ cudnnHandle_t CudaBackend::dnn() {
     cuda_check(cudnnSetStream(dnn_, stream_), "cudnnSetStream");
   }
   return dnn_;
+}
+
+DnnPlans& CudaBackend::dnn_plans() {
+  if (!dnn_plans_) {
+    cudaDeviceProp properties{};
+    cuda_check(cudaGetDeviceProperties(&properties, index_), "cudaGetDeviceProperties");
+    int driver = 0;
+    cuda_check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+    dnn_plans_ = std::make_unique<DnnPlans>(DnnDevice(
+        dnn(), text(properties.name, ", cuDNN ", cudnnGetVersion(), ", driver ", driver)));
+  }
+  return *dnn_plans_;
 }
 
 void* CudaBackend::scratch(size_t bytes) {

@@ -2,8 +2,8 @@
 // and _cudnn.cpp files, that knows CUDA's headers.
 //
 // All work of a context runs in its stream, in order, so scratch memory is shared and nothing need
-// wait for anything but copies to the host. f32 is computed in f32: TF32, which keeps 10 bits of
-// the fraction, is not used.
+// wait for anything but copies to the host. f32 is computed in f32, or in TF32, which keeps 10 bits
+// of the fraction, where the net's `math` allows it (crema/arithmetic.hpp).
 //
 // Threads: a context on CUDA serves one thread at a time; give each thread a context of its own.
 #pragma once
@@ -16,6 +16,8 @@
 #include "crema/context.hpp"
 
 namespace crema {
+
+class DnnPlans;  // backend/cuda/dnn_plans.hpp
 
 /// Error with the library's own words unless the call succeeded. `what` names the call.
 void cuda_check(cudaError_t status, const char* what);
@@ -50,6 +52,7 @@ class CudaBackend : public DeviceBackend {
   /// Made at the first call.
   cublasHandle_t blas();
   cudnnHandle_t dnn();
+  DnnPlans& dnn_plans();
 
   /// Memory for one piece of work, until the next call: what runs in the stream later may overwrite
   /// it.
@@ -61,6 +64,7 @@ class CudaBackend : public DeviceBackend {
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
+  std::unique_ptr<DnnPlans> dnn_plans_;  // of dnn_
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
 };

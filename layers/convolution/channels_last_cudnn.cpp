@@ -1,0 +1,325 @@
+// Channels-last convolutions by cuDNN's graph API (backend/cuda/dnn_convolution.hpp): choosing the
+// ways of a layer's passes, and the kernel that runs them.
+//
+// The parameters are f32, (K, C, taps). The library reads them as (K, taps, C) in the type of the
+// activations: a copy that forward writes in training, and that is kept until they change in
+// inference. Gradients come back in that order, and a pass of ours adds them to those of the
+// parameters.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "backend/cuda/device_copy.hpp"
+#include "backend/cuda/dnn_convolution.hpp"
+#include "core/tuner.hpp"
+#include "layer_support/tuning.hpp"
+#include "layers/convolution/cudnn.hpp"
+#include "layers/convolution/ends.hpp"
+
+namespace crema {
+namespace {
+
+/// Of 16-byte loads of the bias behind the weights.
+constexpr size_t kBoundary = 16;
+
+DnnRules rules_of(const Layer& layer) {
+  return {layer.arithmetic().deterministic, layer.arithmetic().workspace_limit};
+}
+
+/// `contiguous_source`: the bottom is contiguous f32.
+DnnConvolutionProblem problem_of(const ConvolutionLayer& layer, Blobs bottom, size_t tops,
+                                 bool contiguous_source) {
+  const ConvolutionGeometry& g = layer.geometry();
+  return {.dtype = layer.activations(),
+          .contiguous_source = contiguous_source,
+          .images = g.batch,
+          .channels = g.channels,
+          .outputs = g.outputs,
+          .groups = g.groups,
+          .input = g.input,
+          .output = g.output,
+          .kernel = g.kernel,
+          .stride = g.stride,
+          .pad = g.pad,
+          .dilation = g.dilation,
+          .transposed = g.transposed(),
+          .bias = layer.has_bias(),
+          .adds = layer.summand(bottom) != nullptr,
+          .relu = layer.relu(),
+          .ends_here = !any_propagates(layer, tops)};
+}
+
+/// The passes that the net runs, that of the layer's forward first.
+std::vector<DnnPass> passes_of(const ConvolutionLayer& layer,
+                               const DnnConvolutionProblem& problem) {
+  std::vector<DnnPass> passes = {problem.forward()};
+  if (!problem.ends_here) passes.push_back(problem.transposed ? DnnPass::forward : DnnPass::data);
+  if (layer.trains() && layer.params()[0]->needs_gradient) passes.push_back(DnnPass::weights);
+  return passes;
+}
+
+TunedProblem tuned(const DnnPlans& plans, const DnnConvolutionProblem& problem, DnnPass pass) {
+  return {text("convolution cudnn ", plans.device().name(), " ", to_string(pass), " ",
+               problem.family()),
+          Shape(problem.input)};
+}
+
+struct Choice {
+  DnnWay way;
+  double seconds = 0;
+};
+
+/// Whether the plan of a way exists and keeps within the limit.
+bool can_run(const DnnWay& way, const DnnRules& rules, std::string& why) {
+  const DnnPlan* const plan = way.candidate->plan(why);
+  if (plan == nullptr || plan->workspace() <= rules.workspace_limit) return plan != nullptr;
+  constexpr int kBitsOfMiB = 20;
+  why = text("its plan takes ", (plan->workspace() >> kBitsOfMiB) + 1,
+             " MiB of scratch memory, and workspace_limit is ", rules.workspace_limit >> kBitsOfMiB,
+             " MiB");
+  return false;
+}
+
+/// The way of a pass: the one that `wanted` names, else that of the tuner. None if there is none;
+/// `why` then says why.
+std::optional<Choice> choose(const ConvolutionLayer& layer, const DnnConvolutionProblem& problem,
+                             DnnPass pass, const std::string& wanted, std::string& why) {
+  CudaBackend& backend = cuda(layer.context());
+  DnnPlans& plans = backend.dnn_plans();
+  const DnnRules rules = rules_of(layer);
+  const std::vector<DnnWay> ways = dnn_ways(plans, problem, pass, rules, why);
+  if (ways.empty()) return std::nullopt;
+  if (const auto found = std::ranges::find(ways, wanted, &DnnWay::str);
+      found != ways.end() && can_run(*found, rules, why))
+    return Choice{*found, 0};
+  std::vector<TunedCandidate> candidates;
+  for (const DnnWay& way : ways) {
+    candidates.push_back(
+        {way.str(), {}, [&, way] { return dnn_measure(backend, problem, way, rules); }});
+  }
+  const TunedChoice tuned_choice =
+      choose_candidate(layer.context(), tuned(plans, problem, pass), candidates);
+  if (can_run(ways[tuned_choice.candidate], rules, why)) {
+    const double seconds = tuned_choice.seconds;
+    return Choice{ways[tuned_choice.candidate], std::isfinite(seconds) ? seconds : 0};
+  }
+  for (const DnnWay& way : ways) {
+    if (can_run(way, rules, why)) return Choice{way, 0};
+  }
+  return std::nullopt;
+}
+
+class ChannelsLastConvolution : public Kernel {
+ public:
+  ChannelsLastConvolution(ConvolutionLayer& layer, const std::vector<std::string>& wanted,
+                          Blobs bottom, Blobs top)
+      : Kernel(layer), layer_(layer), backend_(cuda(layer.context())), ends_(layer) {
+    ends_.fit(top);
+    // Where shapes follow from values, they may have no elements.
+    if (top[0]->count() == 0) return;
+    const Layout& source = bottom[0]->data.layout();
+    const bool is_contiguous =
+        source.dtype != layer.activations() ||
+        (source.format != Format::channels_last && bottom[0]->shape().rank() >= 3);
+    problem_ = problem_of(layer, bottom, top.size(), is_contiguous);
+    const std::vector<DnnPass> passes = passes_of(layer, problem_);
+    for (size_t i = 0; i < passes.size(); ++i) {
+      std::string why;
+      const auto choice =
+          choose(layer, problem_, passes[i], i < wanted.size() ? wanted[i] : "", why);
+      if (!choice) throw Error("cuDNN cannot compute this convolution: ", why);
+      layer.context().tuner().choose(tuned(backend_.dnn_plans(), problem_, passes[i]).name(),
+                                     choice->way.str());
+      detail_ += text(detail_.empty() ? "" : ", ", choice->way.str(),
+                      choice->way.candidate->notes().same_every_time ? "" : " (sums in any order)");
+      pass(passes[i]).emplace(problem_, choice->way);
+    }
+    const DepthMap map = dnn_weights_map(problem_, forward_pass().way().deep);
+    const size_t weight_bytes =
+        static_cast<size_t>(problem_.outputs) * map.deep_weights() * size_of(problem_.dtype);
+    bias_offset_ = (weight_bytes + kBoundary - 1) / kBoundary * kBoundary;
+    const size_t bias_bytes =
+        static_cast<size_t>(problem_.result().channels) * size_of(problem_.dtype);
+    const std::string type(to_string(problem_.dtype));
+    const auto& [stride, pad] = std::pair(Shape(problem_.stride), Shape(problem_.pad));
+    weights_ = DeviceCopy(
+        text("cudnn ", type,
+             forward_pass().way().deep ? text(" deep, stride ", stride.str(), " pad ", pad.str())
+                                       : ""),
+        bias_offset_ + (layer.trains() ? bias_bytes : 0));
+    bias_ = DeviceCopy(text("cudnn ", type), bias_bytes);
+  }
+
+  void forward(Blobs bottom, Blobs top) override {
+    if (!pass(problem_.forward())) return;
+    ends_.fold();
+    prepare();
+    const Blob* const other = layer_.summand(bottom);
+    for (size_t i = 0; i < top.size(); ++i) {
+      multiply(problem_.forward(), bottom[i]->data,
+               other != nullptr ? other->data.read_bytes(&backend_) : nullptr, top[i]->data);
+    }
+  }
+
+  void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+    if (!pass(problem_.forward())) return;
+    if (ready_ == nullptr) prepare();
+    Parameter &weights = ends_.weights(), *const bias = ends_.bias();
+    for (size_t i = 0; i < top.size(); ++i) {
+      const bool wants_bias = bias != nullptr && bias->needs_gradient;
+      const void* const diff = top[i]->diff.read_bytes(&backend_);
+      const void* const made = layer_.relu() ? top[i]->data.read_bytes(&backend_) : nullptr;
+      void* const undone =
+          layer_.relu() ? ends_.sums_diff(top, i).overwrite_bytes(&backend_) : nullptr;
+      const auto beta = wants_bias ? static_cast<float>(bias->begin_gradient()) : 0.0F;
+      undo_and_sum_rows(backend_, problem_.result(), diff, made, layer_.relu(), undone, beta,
+                        wants_bias ? bias->diff.change<float>(&backend_) : nullptr);
+      const Tensor &of_top = ends_.sums_diff(top, i), &of_bottom = bottom[i]->data;
+      if (auto& gradient = pass(DnnPass::weights)) {
+        const Tensor& x = problem_.transposed ? of_top : of_bottom;
+        const Tensor& dy = problem_.transposed ? of_bottom : of_top;
+        const auto before = static_cast<float>(weights.begin_gradient());
+        gradient->add_weights_gradient(backend_, x.read_bytes(&backend_), dy.read_bytes(&backend_),
+                                       before, weights.diff.change<float>(&backend_),
+                                       scratch_of(*gradient));
+      }
+      if (!propagate[i]) continue;
+      multiply(problem_.transposed ? DnnPass::forward : DnnPass::data, of_top, nullptr,
+               bottom[i]->diff);
+    }
+    ends_.pass_to_summand(ComputeDevice(backend_), top, propagate, bottom);
+  }
+
+  /// The library reads the summand while it writes the top.
+  InPlace in_place() const override { return InPlace::never; }
+  size_t bytes() const override {
+    return ends_.bytes() + weights_.bytes() + (layer_.trains() ? 0 : bias_.bytes());
+  }
+  void plan_scratch(ScratchPlan& plan) const override {
+    size_t most = 0;
+    for (const auto& one : passes_) {
+      if (one) most = std::max(most, one->scratch_bytes());
+    }
+    if (layer_.trains() && ends_.bias() != nullptr)
+      most = std::max(most, undo_and_sum_scratch(problem_.result()));
+    plan.need(kDeviceScratch, most);
+  }
+  std::string detail() const override { return detail_; }
+  bool capturable() const override { return true; }
+
+ private:
+  std::optional<DnnConvolution>& pass(DnnPass of) { return passes_[static_cast<size_t>(of)]; }
+  DnnConvolution& forward_pass() { return *pass(problem_.forward()); }
+
+  /// Copies of weights and bias as the library reads them.
+  void prepare() {
+    Parameter &weights = ends_.weights(), *const bias = ends_.bias();
+    const DnnWay& way = forward_pass().way();
+    const DepthMap map = dnn_weights_map(problem_, way.deep);
+    const int64_t biases = way.fused ? problem_.result().channels : 0;
+    const float* const shift = bias != nullptr ? bias->data.read<float>(&backend_) : nullptr;
+    fused_bias_ = nullptr;
+    if (layer_.trains()) {
+      auto* const copy = static_cast<std::byte*>(weights_.own(backend_));
+      fused_bias_ = copy + bias_offset_;
+      deepen_weights(backend_, map, problem_.outputs, weights.data.read<float>(&backend_),
+                     problem_.dtype, copy, biases, shift, copy + bias_offset_);
+      ready_ = copy;
+      return;
+    }
+    ready_ = weights_.get(backend_, weights.values(), [&](const float* from, void* to) {
+      deepen_weights(backend_, map, problem_.outputs, from, problem_.dtype, to);
+    });
+    if (biases == 0) return;
+    const auto convert = [&](const float* from, void* to) {
+      deepen_weights(backend_, map, 0, nullptr, problem_.dtype, nullptr, biases, from, to);
+    };
+    if (bias != nullptr) {
+      fused_bias_ = bias_.get(backend_, bias->values(), convert);
+    } else {
+      convert(nullptr, bias_.own(backend_));
+      fused_bias_ = bias_.own(backend_);
+    }
+  }
+
+  void multiply(DnnPass of, const Tensor& from, const void* other, Tensor& to) {
+    auto& convolution = pass(of);
+    if (!convolution) throw Error("has a kernel for a backward pass without bottom diffs");
+    const Parameter* const bias = ends_.bias();
+    const DnnBias shift{bias != nullptr ? bias->data.read<float>(&backend_) : nullptr, fused_bias_};
+    convolution->multiply(backend_, from.read_bytes(&backend_), ready_, shift, other,
+                          to.overwrite_bytes(&backend_), scratch_of(*convolution));
+  }
+
+  void* scratch_of(const DnnConvolution& convolution) {
+    try {
+      return backend_.scratch(convolution.scratch_bytes());
+    } catch (const Error& error) {
+      constexpr int kBitsOfMiB = 20;
+      throw Error("has no scratch memory for ", convolution.way().str(), ", which takes ",
+                  (convolution.scratch_bytes() >> kBitsOfMiB) + 1, " MiB: ", error.message(),
+                  "; or lower workspace_limit of the net");
+    }
+  }
+
+  ConvolutionLayer& layer_;
+  CudaBackend& backend_;
+  ConvolutionEnds ends_;
+  DnnConvolutionProblem problem_;
+  std::optional<DnnConvolution> passes_[3];  // see pass()
+  std::string detail_;
+  DeviceCopy weights_, bias_;
+  size_t bias_offset_ = 0;            // in weights_, of a net that trains
+  const void* ready_ = nullptr;       // the weights as the library reads them
+  const void* fused_bias_ = nullptr;  // likewise the bias; null: no plan reads it
+};
+
+}  // namespace
+
+std::vector<Option> channels_last_options(const ConvolutionLayer& layer, Blobs bottom, Blobs top,
+                                          std::string& why) {
+  const DType type = layer.activations();
+  if (layer.dtype() != DType::f32) {
+    why = text("it computes from parameters of f32, not of ", to_string(layer.dtype()));
+    return {};
+  }
+  if (type == DType::f32 && layer.arithmetic().math == Math::strict) {
+    why = "the net asks for products of f32";
+    return {};
+  }
+  if (layer.geometry().axis != 1) {
+    why = text("it wants the channels at axis 1, they are at ", layer.geometry().axis);
+    return {};
+  }
+  std::vector<Option> options;
+  const bool has_axes = bottom[0]->shape().rank() >= 3;
+  for (const bool contiguous : {false, true}) {
+    if (contiguous && !has_axes) break;
+    Option option = uniform_option(bottom, top, type, Format::channels_last, Format::channels_last);
+    const DnnConvolutionProblem problem = problem_of(layer, bottom, top.size(), contiguous);
+    if (contiguous) {
+      for (size_t i = 0; i < top.size(); ++i) option.bottoms[i] = {DType::f32, Format::contiguous};
+    }
+    bool possible = true, measured = true;
+    for (const DnnPass pass : passes_of(layer, problem)) {
+      const auto choice = choose(layer, problem, pass, "", why);
+      possible = possible && choice.has_value();
+      if (!possible) break;
+      option.choice.push_back(choice->way.str());
+      option.seconds += choice->seconds * static_cast<double>(top.size());
+      measured = measured && choice->seconds > 0;
+    }
+    if (!possible) continue;
+    if (!measured) option.seconds = 0;
+    options.push_back(option);
+  }
+  return options;
+}
+
+std::unique_ptr<Kernel> make_channels_last(ConvolutionLayer& layer,
+                                           const std::vector<std::string>& choice, Blobs bottom,
+                                           Blobs top) {
+  return std::make_unique<ChannelsLastConvolution>(layer, choice, bottom, top);
+}
+
+}  // namespace crema

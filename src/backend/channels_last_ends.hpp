@@ -1,0 +1,104 @@
+// Bodies of passes around a product whose result is channels-last, (rows, channels): what follows
+// its values, and the gradients of that. For the CPU's tests and CUDA's kernels.
+//
+// An index stands for a pack of kPack neighbouring channels of a row, whose loads and stores take
+// 16 bytes if kPack says so. Sums are made in steps, each of which adds kRows rows in their order:
+// the result has the same bits every time.
+#pragma once
+
+#include "backend/depth_map.hpp"
+#include "backend/relu.hpp"
+
+namespace crema {
+
+template <class T, int kPack>
+struct alignas(sizeof(T) * kPack) ChannelPack {
+  T values[kPack];
+};
+
+/// y = relu(y + bias + other); bias and other may be null, a slope of 1 stands for no ReLU.
+template <class T, int kPack>
+struct FinishRows {
+  using Pack = ChannelPack<T, kPack>;
+  int64_t packs;  // of a row
+  const float* bias;
+  const Pack* other;
+  ReLUMath relu;
+  Pack* y;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    Pack all = y[i];
+    Pack added{};
+    if (other != nullptr) added = other[i];
+    const int64_t first = i % packs * kPack;
+    for (int k = 0; k < kPack; ++k) {
+      float value = convert_value<float>(all.values[k]) + (bias != nullptr ? bias[first + k] : 0);
+      if (other != nullptr) value += convert_value<float>(added.values[k]);
+      all.values[k] = convert_value<T>(relu.forward(value));
+    }
+    y[i] = all;
+  }
+};
+
+/// dx = dy through the ReLU that gave y, and sums of dx over the rows of a step: the first step of
+/// the gradient of a bias. Any of y (no ReLU), dx and sums may be null.
+template <class T, int kPack>
+struct UndoAndSumRows {
+  static constexpr int64_t kRows = 32;
+  using Pack = ChannelPack<T, kPack>;
+  int64_t rows, packs;
+  const Pack* dy;
+  const Pack* y;
+  ReLUMath relu;
+  Pack* dx;
+  ChannelPack<float, kPack>* sums;  // (steps, packs)
+
+  static CREMA_FUNCTOR int64_t steps(int64_t rows) { return (rows + kRows - 1) / kRows; }
+  CREMA_FUNCTOR int64_t count() const { return steps(rows) * packs; }
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const int64_t step = i / packs, pack = i - step * packs;
+    const int64_t end = (step + 1) * kRows < rows ? (step + 1) * kRows : rows;
+    ChannelPack<float, kPack> total{};
+    for (int64_t row = step * kRows; row < end; ++row) {
+      const int64_t at = row * packs + pack;
+      Pack diff = dy[at];
+      if (y != nullptr) {
+        const Pack made = y[at];
+        for (int k = 0; k < kPack; ++k) {
+          diff.values[k] = convert_value<T>(relu.backward(
+              convert_value<float>(diff.values[k]), 0.0F, convert_value<float>(made.values[k])));
+        }
+        if (dx != nullptr) dx[at] = diff;
+      }
+      for (int k = 0; k < kPack; ++k) total.values[k] += convert_value<float>(diff.values[k]);
+    }
+    if (sums != nullptr) sums[i] = total;
+  }
+};
+
+/// A later step: sums of kRows rows of sums each. With `result`, of the last step: result = beta *
+/// result + the sum.
+struct SumRows {
+  static constexpr int64_t kRows = 64;
+  int64_t rows, channels;
+  const float* from;
+  float* to;  // (steps, channels); null: `result` takes the one step
+  float beta;
+  float* result;  // (channels)
+
+  static CREMA_FUNCTOR int64_t steps(int64_t rows) { return (rows + kRows - 1) / kRows; }
+  CREMA_FUNCTOR int64_t count() const { return steps(rows) * channels; }
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const int64_t step = i / channels, c = i - step * channels;
+    const int64_t end = (step + 1) * kRows < rows ? (step + 1) * kRows : rows;
+    float total = 0;
+    for (int64_t row = step * kRows; row < end; ++row) total += from[row * channels + c];
+    if (to != nullptr) {
+      to[i] = total;
+    } else {
+      // 0 * NaN is NaN, so what is to be overwritten is not read.
+      result[c] = beta == 0 ? total : beta * result[c] + total;
+    }
+  }
+};
+
+}  // namespace crema

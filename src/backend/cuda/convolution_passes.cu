@@ -1,0 +1,143 @@
+#include <algorithm>
+
+#include "backend/channels_last_ends.hpp"
+#include "backend/cuda/convolution_passes.hpp"
+#include "backend/cuda/kernels.cuh"
+#include "core/dispatch.hpp"
+
+namespace crema {
+namespace {
+
+template <class Body>
+void dispatch_device(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::f32:
+      return body(float{});
+    case DType::bf16:
+      return body(bfloat16{});
+    case DType::f16:
+      return body(float16{});
+    default:
+      throw Error("a convolution of cuDNN has no ", to_string(dtype), " here");
+  }
+}
+
+/// Weights, and a bias behind them: an index an element.
+template <class To>
+struct DeepenParameters {
+  DeepenWeights<To, float> weights;
+  int64_t count;  // of the deep weights
+  const float* bias;
+  To* to_bias;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    if (i < count) {
+      weights(i);
+    } else {
+      to_bias[i - count] = bias != nullptr ? convert_value<To>(bias[i - count]) : To{};
+    }
+  }
+};
+
+/// Calls body(a pack's size) with the widest that divides the channels.
+template <class T, class Body>
+void with_packs(int64_t channels, const Body& body) {
+  constexpr int kMost = static_cast<int>(ValuePack<T>::kCount);
+  if (channels % kMost == 0) {
+    body(std::integral_constant<int, kMost>());
+  } else {
+    body(std::integral_constant<int, 1>());
+  }
+}
+
+}  // namespace
+
+void deepen_weights(CudaBackend& backend, const DepthMap& map, int64_t outputs, const float* from,
+                    DType dtype, void* to, int64_t biases, const float* bias, void* to_bias) {
+  dispatch_device(dtype, [&]<class T>(T) {
+    const int64_t count = outputs * int64_t{map.deep_weights()};
+    cuda_for_each(backend, count + biases,
+                  DeepenParameters<T>{
+                      {map, from, static_cast<T*>(to)}, count, bias, static_cast<T*>(to_bias)});
+  });
+}
+
+void add_deep_gradient(CudaBackend& backend, const DepthMap& map, int64_t outputs, DType dtype,
+                       const void* from, float beta, float* to) {
+  dispatch_device(dtype, [&]<class T>(T) {
+    cuda_for_each(backend, outputs * int64_t{map.weights()},
+                  AddDeepGradient<T>{map, beta, static_cast<const T*>(from), to});
+  });
+}
+
+void deepen_pixels(CudaBackend& backend, const DepthMap& map, int64_t images,
+                   const PixelStrides& strides, DType from_dtype, const void* from, DType dtype,
+                   void* to) {
+  dispatch_device(dtype, [&]<class T>(T) {
+    const int64_t packs = images * map.deep_pixels() * (map.deep_channels / ValuePack<T>::kCount);
+    if (from_dtype == DType::f32) {
+      cuda_for_each(backend, packs,
+                    DeepenPixels<T, float>{map, strides, static_cast<const float*>(from),
+                                           static_cast<T*>(to)});
+    } else {
+      cuda_for_each(
+          backend, packs,
+          DeepenPixels<T, T>{map, strides, static_cast<const T*>(from), static_cast<T*>(to)});
+    }
+  });
+}
+
+void finish_rows(CudaBackend& backend, const ChannelRows& of, const float* bias, const void* other,
+                 std::optional<float> relu, void* y) {
+  dispatch_device(of.dtype, [&]<class T>(T) {
+    with_packs<T>(of.channels, [&]<int kPack>(std::integral_constant<int, kPack>) {
+      using Pack = ChannelPack<T, kPack>;
+      const int64_t packs = of.channels / kPack;
+      cuda_for_each(backend, of.rows * packs,
+                    FinishRows<T, kPack>{packs,
+                                         bias,
+                                         static_cast<const Pack*>(other),
+                                         {relu.value_or(1)},
+                                         static_cast<Pack*>(y)});
+    });
+  });
+}
+
+size_t undo_and_sum_scratch(const ChannelRows& of) {
+  // The sums of the first step, and those of the second, which are fewer.
+  const int64_t steps = UndoAndSumRows<float, 1>::steps(of.rows);
+  return static_cast<size_t>((steps + SumRows::steps(steps)) * of.channels) * sizeof(float);
+}
+
+void undo_and_sum_rows(CudaBackend& backend, const ChannelRows& of, const void* dy, const void* y,
+                       std::optional<float> relu, void* dx, float beta, float* dbias) {
+  if (!relu) y = nullptr;
+  if (y == nullptr && dbias == nullptr) return;
+  int64_t rows = UndoAndSumRows<float, 1>::steps(of.rows);
+  auto* sums =
+      dbias != nullptr ? static_cast<float*>(backend.scratch(undo_and_sum_scratch(of))) : nullptr;
+  dispatch_device(of.dtype, [&]<class T>(T) {
+    with_packs<T>(of.channels, [&]<int kPack>(std::integral_constant<int, kPack>) {
+      using Pack = ChannelPack<T, kPack>;
+      const UndoAndSumRows<T, kPack> body{of.rows,
+                                          of.channels / kPack,
+                                          static_cast<const Pack*>(dy),
+                                          static_cast<const Pack*>(y),
+                                          {relu.value_or(1)},
+                                          static_cast<Pack*>(dx),
+                                          reinterpret_cast<ChannelPack<float, kPack>*>(sums)};
+      cuda_for_each(backend, body.count(), body);
+    });
+  });
+  if (dbias == nullptr) return;
+  float* others = sums + rows * of.channels;
+  while (true) {
+    const int64_t steps = SumRows::steps(rows);
+    const SumRows body{rows, of.channels, sums, steps > 1 ? others : nullptr, beta, dbias};
+    cuda_for_each(backend, body.count(), body);
+    if (steps <= 1) return;
+    std::swap(sums, others);
+    rows = steps;
+  }
+}
+
+}  // namespace crema

@@ -1,0 +1,214 @@
+// cuDNN's graphs, and its plans for a device that is only described: what the library would run on
+// an H200, without one. Engines that it compiles when it plans need a driver, and are not asked
+// for.
+#include <gtest/gtest.h>
+
+#if CREMA_BUILT_WITH_CUDA
+
+#include <algorithm>
+#include <set>
+
+#include "backend/cuda/dnn_convolution.hpp"
+#include "crema/error.hpp"
+#include "support/expect_error.hpp"
+
+namespace crema {
+namespace {
+
+/// The library's own form of what cudaGetDeviceProperties says of an H200.
+constexpr const char* kH200 = R"({"cudaDeviceId":0,"deviceId":0,"deviceVer":900,"driverVer":13000,
+"totalGlobalMem":150000000000,"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],
+"regsPerBlock":65536,"multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,
+"maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,
+"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,
+"supportCoopLaunch":1,"smClockRateKHz":1980000,"memClockRateKHz":3201000,"l2CacheSize":62914560,
+"deviceName":"NVIDIA H200"})";
+
+class DnnPlansOfH200 : public testing::Test {
+ protected:
+  static DnnPlans& plans() {
+    static DnnPlans made(DnnDevice::described(kH200));
+    return made;
+  }
+
+  /// The ways of a pass, each of which can be made within the limit.
+  static std::vector<DnnWay> ways(const DnnConvolutionProblem& problem, DnnPass pass,
+                                  const DnnRules& rules = {}) {
+    std::string why;
+    std::vector<DnnWay> found = dnn_ways(plans(), problem, pass, rules, why);
+    EXPECT_FALSE(found.empty()) << problem.family() << ": " << why;
+    return found;
+  }
+};
+
+DnnConvolutionProblem image_problem(DType dtype, int64_t channels, int64_t size, int64_t outputs,
+                                    int64_t kernel, int64_t stride, int64_t pad) {
+  const int64_t out = (size + 2 * pad - kernel) / stride + 1;
+  return {.dtype = dtype,
+          .images = 32,
+          .channels = channels,
+          .outputs = outputs,
+          .input = {size, size},
+          .output = {out, out},
+          .kernel = {kernel, kernel},
+          .stride = {stride, stride},
+          .pad = {pad, pad},
+          .dilation = {1, 1}};
+}
+
+TEST(DnnGraph, AllDescriptorsAreMadeWithoutADevice) {
+  for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
+    const DnnTensor x = dnn_channels_last(1, type, {8, 64, 28, 28});
+    const DnnTensor w = dnn_channels_last(2, type, {128, 64, 3, 3});
+    const DnnTensor y = dnn_channels_last(3, type, {8, 128, 28, 28});
+    const DnnTensor bias = dnn_channels_last(4, type, {1, 128, 1, 1});
+    const DnnTensor z = dnn_channels_last(5, type, {8, 128, 28, 28});
+    const DnnTensor a = dnn_between(6, y), b = dnn_between(7, y), c = dnn_between(8, y);
+    const DnnWindow window{{1, 1}, {1, 1}, {1, 1}};
+    EXPECT_EQ(x.strides, (std::vector<int64_t>{64 * 28 * 28, 1, 64 * 28, 64}));
+    DnnGraph all, other;
+    all.convolve(DnnPass::forward, window, x, w, a);
+    all.add(a, z, b);
+    all.add(b, bias, c);
+    all.relu(c, 0.1, y);
+    std::vector<DnnDescriptor> tensors;
+    EXPECT_EQ(all.describe(tensors).size(), 4U);
+    EXPECT_EQ(tensors.size(), 8U);
+    const DnnTensor dx = dnn_between(9, x), masked = dnn_channels_last(10, type, x.dims);
+    other.convolve(DnnPass::data, window, dx, w, y);
+    other.relu_backward(dx, x, 0, masked);
+    EXPECT_EQ(other.describe(tensors).size(), 2U);
+    EXPECT_NE(all.key(), other.key());
+    DnnGraph weights;
+    weights.convolve(DnnPass::weights, window, x, w, y);
+    EXPECT_EQ(weights.describe(tensors).size(), 1U);
+  }
+}
+
+TEST(DnnGraph, ErrorsCarryTheWordsOfTheLibrary) {
+  DnnDescriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  expect_error([&] { tensor.finalize(); }, {"cuDNN failed in finalizing", "BAD_PARAM"});
+}
+
+TEST_F(DnnPlansOfH200, EveryPassOfResNetHasOnes) {
+  struct One {
+    int64_t channels, size, outputs, kernel, stride, pad;
+  };
+  const One all[] = {{64, 56, 64, 1, 1, 0},     {64, 56, 64, 3, 1, 1},   {64, 56, 256, 1, 1, 0},
+                     {128, 56, 128, 3, 2, 1},   {256, 56, 512, 1, 2, 0}, {512, 28, 256, 1, 1, 0},
+                     {1024, 14, 2048, 1, 2, 0}, {512, 7, 512, 3, 1, 1},  {20, 12, 50, 5, 1, 0}};
+  for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
+    for (const One& c : all) {
+      DnnConvolutionProblem problem =
+          image_problem(type, c.channels, c.size, c.outputs, c.kernel, c.stride, c.pad);
+      for (const bool ends : {false, true}) {
+        problem.bias = problem.adds = ends;
+        if (ends) problem.relu = 0;
+        for (const DnnPass pass : {DnnPass::forward, DnnPass::data, DnnPass::weights}) {
+          SCOPED_TRACE(text(problem.family(), to_string(pass)));
+          const std::vector<DnnWay> found = ways(problem, pass);
+          std::set<std::string> names;
+          for (const DnnWay& way : found) {
+            EXPECT_TRUE(names.insert(way.str()).second) << way.str() << " twice";
+            EXPECT_TRUE(way.candidate->notes().same_every_time);
+            EXPECT_FALSE(way.candidate->notes().rounds_inputs);
+          }
+          EXPECT_TRUE(found[0].candidate->notes().tensor_cores) << found[0].str();
+          EXPECT_EQ(found[0].fused, ends && pass == DnnPass::forward);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(DnnPlansOfH200, GroupsDilationAxesAndTransposedOnes) {
+  for (const DType type : {DType::bf16, DType::f32}) {
+    DnnConvolutionProblem depthwise = image_problem(type, 32, 56, 32, 3, 1, 1);
+    depthwise.groups = 32;
+    DnnConvolutionProblem grouped = image_problem(type, 64, 27, 128, 5, 1, 2);
+    grouped.groups = 2;
+    DnnConvolutionProblem dilated = image_problem(type, 64, 33, 64, 3, 1, 2);
+    dilated.dilation = {2, 2};
+    dilated.output = dilated.input;
+    DnnConvolutionProblem volume = image_problem(type, 16, 14, 32, 3, 1, 1);
+    for (auto* list : {&volume.input, &volume.output}) list->push_back(8);
+    volume.kernel = {3, 3, 1};
+    volume.stride = volume.dilation = {1, 1, 1};
+    volume.pad = {1, 1, 0};
+    DnnConvolutionProblem line = image_problem(type, 16, 64, 32, 3, 1, 1);
+    for (auto* list :
+         {&line.input, &line.output, &line.kernel, &line.stride, &line.pad, &line.dilation})
+      list->pop_back();
+    DnnConvolutionProblem point = line;
+    for (auto* list :
+         {&point.input, &point.output, &point.kernel, &point.stride, &point.pad, &point.dilation})
+      list->clear();
+    DnnConvolutionProblem transposed = image_problem(type, 32, 56, 64, 4, 2, 1);
+    transposed.transposed = transposed.bias = true;
+    for (const auto& problem : {depthwise, grouped, dilated, volume, line, point, transposed}) {
+      for (const DnnPass pass : {DnnPass::forward, DnnPass::data, DnnPass::weights}) {
+        SCOPED_TRACE(text(problem.family(), to_string(pass)));
+        ways(problem, pass);
+      }
+    }
+  }
+}
+
+TEST_F(DnnPlansOfH200, ImagesOfFewChannelsAreDeepened) {
+  for (const DType type : {DType::bf16, DType::f32}) {
+    DnnConvolutionProblem problem = image_problem(type, 3, 224, 64, 7, 2, 3);
+    // Its gradient is asked for: the pixels stay where they are.
+    EXPECT_FALSE(ways(problem, DnnPass::forward)[0].deep);
+    problem.ends_here = true;
+    for (const DnnPass pass : {DnnPass::forward, DnnPass::weights}) {
+      const std::vector<DnnWay> found = ways(problem, pass);
+      EXPECT_TRUE(found.front().deep);
+      EXPECT_FALSE(found.back().deep) << "both are measured";
+    }
+    problem.contiguous_source = true;
+    for (const DnnPass pass : {DnnPass::forward, DnnPass::weights}) {
+      for (const DnnWay& way : ways(problem, pass)) EXPECT_TRUE(way.deep);
+    }
+    const DepthMap map = dnn_weights_map(problem, true);
+    EXPECT_EQ(map.deep_channels, type == DType::f32 ? 12U : 16U);
+    EXPECT_EQ(map.deep_taps, (DepthMap::Extents{1, 4, 4}));
+  }
+  std::string why;
+  DnnConvolutionProblem wide = image_problem(DType::bf16, 64, 56, 64, 3, 1, 1);
+  wide.contiguous_source = wide.ends_here = true;
+  EXPECT_TRUE(dnn_ways(plans(), wide, DnnPass::forward, {}, why).empty());
+}
+
+TEST_F(DnnPlansOfH200, PlansKnowTheirScratchMemory) {
+  DnnConvolutionProblem problem = image_problem(DType::bf16, 64, 56, 64, 3, 1, 1);
+  problem.bias = true;
+  for (const DnnPass pass : {DnnPass::forward, DnnPass::data, DnnPass::weights}) {
+    std::string why;
+    const DnnWay way = ways(problem, pass)[0];
+    ASSERT_NE(way.candidate->plan(why), nullptr) << why;
+    const DnnConvolution convolution(problem, way);
+    EXPECT_GE(convolution.scratch_bytes(), way.candidate->plan(why)->workspace());
+    if (pass == DnnPass::weights) {
+      EXPECT_GE(convolution.scratch_bytes(), 64U * 64 * 9 * size_of(way.gradient));
+    }
+  }
+}
+
+TEST_F(DnnPlansOfH200, TheLibraryIsAskedOnce) {
+  const DnnConvolutionProblem problem = image_problem(DType::f16, 24, 20, 40, 3, 1, 1);
+  ways(problem, DnnPass::data);
+  const size_t before = plans().queries();
+  ways(problem, DnnPass::data, {.deterministic = false});
+  EXPECT_EQ(plans().queries(), before);
+}
+
+}  // namespace
+}  // namespace crema
+
+#else
+
+TEST(DnnGraph, AllDescriptorsAreMadeWithoutADevice) {
+  GTEST_SKIP() << "needs a build with CUDA: configure with CREMA_CUDA=ON";
+}
+
+#endif
