@@ -16,11 +16,12 @@ struct alignas(sizeof(T) * kPack) ChannelPack {
   T values[kPack];
 };
 
-/// y = relu(y + bias + other); bias and other may be null, a slope of 1 stands for no ReLU.
+/// y = relu(y + bias + other); bias and other may be null, a slope of 1 stands for no ReLU. Indices
+/// are below 2^32.
 template <class T, int kPack>
 struct FinishRows {
   using Pack = ChannelPack<T, kPack>;
-  int64_t packs;  // of a row
+  uint32_t packs;  // of a row
   const float* bias;
   const Pack* other;
   ReLUMath relu;
@@ -29,7 +30,7 @@ struct FinishRows {
     Pack all = y[i];
     Pack added{};
     if (other != nullptr) added = other[i];
-    const int64_t first = i % packs * kPack;
+    const uint32_t first = static_cast<uint32_t>(i) % packs * kPack;
     for (int k = 0; k < kPack; ++k) {
       float value = convert_value<float>(all.values[k]) + (bias != nullptr ? bias[first + k] : 0);
       if (other != nullptr) value += convert_value<float>(added.values[k]);

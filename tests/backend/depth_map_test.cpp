@@ -209,8 +209,9 @@ void check_ends(int64_t rows, int64_t channels, std::optional<float> slope, bool
   const std::vector<Pack> before = y;
   const ReLUMath relu{slope.value_or(1)};
   const int64_t packs = channels / kPack;
-  run_all(rows * packs, FinishRows<T, kPack>{packs, with_bias ? bias.data() : nullptr,
-                                             with_other ? other.data() : nullptr, relu, y.data()});
+  run_all(rows * packs,
+          FinishRows<T, kPack>{static_cast<uint32_t>(packs), with_bias ? bias.data() : nullptr,
+                               with_other ? other.data() : nullptr, relu, y.data()});
   std::vector<double> expected_sums(static_cast<size_t>(channels));
   std::vector<Pack> dx(dy.size());
   const UndoAndSumRows<T, kPack> undo{rows, packs,     dy.data(), slope ? y.data() : nullptr,

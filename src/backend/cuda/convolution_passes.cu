@@ -91,7 +91,7 @@ void finish_rows(CudaBackend& backend, const ChannelRows& of, const float* bias,
   dispatch_device(of.dtype, [&]<class T>(T) {
     with_packs<T>(of.channels, [&]<int kPack>(std::integral_constant<int, kPack>) {
       using Pack = ChannelPack<T, kPack>;
-      const int64_t packs = of.channels / kPack;
+      const auto packs = static_cast<uint32_t>(of.channels / kPack);
       cuda_for_each(backend, of.rows * packs,
                     FinishRows<T, kPack>{packs,
                                          bias,
