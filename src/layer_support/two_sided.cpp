@@ -23,6 +23,7 @@ class DeviceKernel : public Kernel {
     if (!any_of(propagate) && layer_.params().empty()) return;
     layer_.run_backward(ComputeDevice(layer_.context().backend()), top, propagate, bottom);
   }
+  bool capturable() const override { return layer_.capturable(); }
   void plan_scratch(ScratchPlan& plan) const override {
     if (scratch_bytes_ > 0) plan.need(kDeviceScratch, scratch_bytes_);
   }
@@ -36,9 +37,10 @@ class DeviceEngine : public Engine {
  public:
   std::vector<Option> options(const Layer& layer, Blobs bottom, Blobs top,
                               std::string& why) const override {
-    why = static_cast<const TwoSidedLayer&>(layer).device_refusal(bottom);
+    const auto& two_sided = static_cast<const TwoSidedLayer&>(layer);
+    why = two_sided.device_refusal(bottom);
     if (!why.empty()) return {};
-    return without_blocks(layer.reference_options(bottom, top));
+    return two_sided.device_options(bottom, top);
   }
   std::unique_ptr<Kernel> make(Layer& layer, const Option&, Blobs bottom,
                                Blobs top) const override {
@@ -47,6 +49,11 @@ class DeviceEngine : public Engine {
 };
 
 }  // namespace
+
+std::vector<Option> TwoSidedLayer::device_options(Blobs bottom, Blobs top) const {
+  std::vector<Option> options = without_blocks(reference_options(bottom, top));
+  return stores_16_bits() ? in_activations(*this, std::move(options)) : options;
+}
 
 void TwoSidedLayer::run_backward(const ComputeDevice&, Blobs top,
                                  const std::vector<bool>& propagate, Blobs bottom) {
@@ -64,6 +71,25 @@ std::vector<Option> without_blocks(std::vector<Option> options) {
                        [](const Layout& layout) { return block_of(layout.format) > 1; });
   });
   return options;
+}
+
+std::vector<Option> in_activations(const Layer& layer, std::vector<Option> options) {
+  if (layer.activations() == layer.dtype()) return options;
+  std::vector<Option> all = options;
+  for (Option& option : all) {
+    for (size_t i = 0; i < option.bottoms.size(); ++i) {
+      DType& dtype = option.bottoms[i].dtype;
+      if (dtype == layer.dtype() && !layer.is_exact_bottom(static_cast<int>(i)))
+        dtype = layer.activations();
+    }
+    for (size_t i = 0; i < option.tops.size(); ++i) {
+      DType& dtype = option.tops[i].dtype;
+      if (dtype == layer.dtype() && !layer.is_exact_top(static_cast<int>(i)))
+        dtype = layer.activations();
+    }
+  }
+  all.insert(all.end(), options.begin(), options.end());
+  return all;
 }
 
 bool any_of(const std::vector<bool>& propagate) {

@@ -9,7 +9,12 @@
 //   void register_my(Registry& registry) { add_two_sided<MyLayer>(registry, "My"); }
 //
 // On the host, the passes are the reference of the layer; on a device, they are the engine "cuda",
-// in the layouts of reference_options() that are not blocked.
+// in the layouts of device_options().
+//
+// Types: a pass computes in dtype(). The parameters, what is exact (Layer::is_exact_bottom,
+// is_exact_top) and what the layer keeps between its passes have that type. A layer with
+// stores_16_bits() reads and writes its other bottoms and tops on a device in the type that they
+// have, for example by ValuesIn and ValuesOut (core/float_values.hpp).
 #pragma once
 
 #include <string>
@@ -31,6 +36,14 @@ class TwoSidedLayer : public Layer {
                             const std::vector<bool>& propagate, Blobs bottom);
   /// Why a device cannot run these bottoms; "" if it can.
   virtual std::string device_refusal(Blobs /*bottom*/) const { return {}; }
+  /// Whether the passes on a device also read and write maps in the 16 bits of activations(). What
+  /// they compute with them is of dtype().
+  virtual bool stores_16_bits() const { return false; }
+  /// The layouts that the passes take on a device, the preferred ones first. Default: those of
+  /// reference_options() that are not blocked, by in_activations() if stores_16_bits().
+  virtual std::vector<Option> device_options(Blobs bottom, Blobs top) const;
+  /// Kernel::capturable() of the passes on a device.
+  virtual bool capturable() const { return false; }
   /// Bytes of pass_scratch() (layer_support/passes.hpp) that a pass takes.
   virtual size_t scratch_bytes() const { return 0; }
   /// As prepare_reference(), for the passes on a device.
@@ -45,6 +58,10 @@ std::vector<Option> moving_options(const Layer& layer, Blobs bottom, Blobs top, 
 
 /// Those of `options` whose formats are not blocked: what kernels of devices take.
 std::vector<Option> without_blocks(std::vector<Option> options);
+
+/// `options`, behind copies of them in which maps of dtype() have the type of the activations, if
+/// that is another one. What has to be exact keeps its type.
+std::vector<Option> in_activations(const Layer& layer, std::vector<Option> options);
 
 /// Whether the diff of any bottom is needed.
 bool any_of(const std::vector<bool>& propagate);

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,8 @@ struct RunOptions {
   bool trains = true;
   /// Off: backward may change the tops' diffs.
   bool keeps_top_diffs = true;
+  /// Of the net's values between layers. Default: `dtype`.
+  std::optional<DType> activations = {};
 };
 
 /// The layer of a case, outside of any run.
