@@ -2,6 +2,7 @@
 #include "core/dispatch.hpp"
 #include "layer_support/channel_factors.hpp"
 #include "layer_support/options.hpp"
+#include "layer_support/packs.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/position_sums.hpp"
 #include "layer_support/two_sided.hpp"
@@ -9,17 +10,18 @@
 namespace crema {
 namespace {
 
-template <class T>
+/// `In` and `Out` are pointers, or ValuesIn<T> and ValuesOut<T>.
+template <class In>
 struct Product {
-  const T *a, *b;
+  In a, b;
   CREMA_FUNCTOR double operator()(int64_t i) const {
     return static_cast<double>(a[i]) * static_cast<double>(b[i]);
   }
 };
 
-template <class T>
+template <class T, class Out>
 struct Store {
-  T* to;
+  Out to;
   CREMA_FUNCTOR void operator()(int64_t i, double sum) const { to[i] = static_cast<T>(sum); }
 };
 
@@ -62,6 +64,8 @@ class AxpyLayer : public TwoSidedLayer {
     split_.inner = last ? x[1] : 1;
   }
 
+  bool stores_16_bits() const override { return true; }
+
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[1]->count());
     return {2 * n, (propagates(0) ? 2 * n : 0) + (propagates(1) ? n : 0)};
@@ -69,27 +73,28 @@ class AxpyLayer : public TwoSidedLayer {
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *scales = device.read<T>(bottom[0]->data), *x = device.read<T>(bottom[1]->data);
-      const T* z = device.read<T>(bottom[2]->data);
-      for_each(device, top[0]->count(), kElementGrain,
-               ScaleAndAdd<T>{scale_of_, scales, x, z, device.overwrite<T>(top[0]->data)});
+      scale_and_add<T>(device, bottom[0]->data, bottom[1]->data, &bottom[2]->data, top[0]->data);
     });
   }
 
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* dy = device.read<T>(top[0]->diff);
+      const Tensor &dy = top[0]->diff, &x = bottom[1]->data;
       if (propagate[0]) {
-        position_sums(device, split_, Product<T>{dy, device.read<T>(bottom[1]->data)},
-                      Store<T>{device.overwrite<T>(bottom[0]->diff)});
+        const auto run = [&]<class Side, class In, class Out>(Side side, In g, In values, Out out) {
+          position_sums(side, split_, Product<In>{g, values}, Store<T, Out>{out});
+        };
+        Tensor& sums = bottom[0]->diff;
+        device.on_host()
+            ? run(HostSide(), device.read<T>(dy), device.read<T>(x), device.overwrite<T>(sums))
+            : run(DeviceSide(device), values_in<T>(device, dy), values_in<T>(device, x),
+                  values_out<T>(device, sums));
       }
       if (propagate[1]) {
-        for_each(device, top[0]->count(), kElementGrain,
-                 ScaleAndAdd<T>{scale_of_, device.read<T>(bottom[0]->data), dy, nullptr,
-                                device.overwrite<T>(bottom[1]->diff)});
+        scale_and_add<T>(device, bottom[0]->data, dy, nullptr, bottom[1]->diff);
       }
-      if (propagate[2]) copy(device, top[0]->diff, bottom[2]->diff);
+      if (propagate[2]) copy(device, dy, bottom[2]->diff);
     });
   }
 
@@ -105,6 +110,22 @@ class AxpyLayer : public TwoSidedLayer {
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
+  /// y = scales * x + z, z being null or what y may lie in.
+  template <class T>
+  void scale_and_add(const ComputeDevice& device, const Tensor& scales, const Tensor& x,
+                     const Tensor* z, Tensor& y) const {
+    const int64_t count = y.count();
+    if (device.on_host()) {
+      return for_each(HostSide(), count, kElementGrain,
+                      ScaleAndAdd<T>{scale_of_, device.read<T>(scales), device.read<T>(x),
+                                     z ? device.read<T>(*z) : nullptr, device.overwrite<T>(y)});
+    }
+    const ScaleAndAddPack<T> body{
+        ScaleWalk(scale_of_, count + 1), values_in<T>(device, scales), values_in<T>(device, x),
+        z ? values_in<T>(device, *z) : ValuesIn<T>(), values_out<T>(device, y)};
+    for_each_pack<T>(device, count, aligned(body.x, body.z, body.y), body);
+  }
+
   ScaleOf scale_of_;
   AxisSplit split_;  // sums over the positions of each channel
 };

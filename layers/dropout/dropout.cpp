@@ -5,6 +5,8 @@
 
 #include "backend/conversion_math.hpp"
 #include "backend/cpu/random_words.hpp"
+#include "core/fast_division.hpp"
+#include "core/float_values.hpp"
 #include "core/move.hpp"
 #include "core/philox.hpp"
 #include "core/transpose.hpp"
@@ -32,27 +34,91 @@ struct DropoutMath {
   }
 };
 
-/// Body of devices for groups of elements in memory whose words are of one Philox block: eight
-/// where memory has the logical order, else one.
+/// Body of devices for eight elements in memory that has the logical order: their words are of one
+/// Philox block.
 template <class T>
 struct Drop {
+  static constexpr int kGroup = 8;
   DropoutMath math;
-  ElementOrder order, logical_order;
-  int64_t group, count;
-  const T* x;
-  T* y;
+  int64_t count;
+  bool vectors;
+  ValuesIn<T> x;
+  ValuesOut<T> y;
+  CREMA_FUNCTOR void operator()(int64_t block) const {
+    const PhiloxBlock drawn =
+        philox_block({static_cast<uint32_t>(block),
+                      static_cast<uint32_t>(static_cast<uint64_t>(block) >> 32), 0, 0},
+                     math.key0, math.key1);
+    const uint32_t pairs[] = {drawn.a, drawn.b, drawn.c, drawn.d};
+    constexpr int kStep = kPackSize<T>;
+    for (int part = 0; part < kGroup; part += kStep) {
+      const int64_t first = kGroup * block + part, left = count - first;
+      if (left <= 0) return;
+      const int some = left < kStep ? static_cast<int>(left) : kStep;
+      const PackAt<T> at{first, some, vectors && some == kStep};
+      const Pack<T> from = at.load(x);
+      at.store(Pack<T>::each([&](int k) {
+                 const int word = part + k;
+                 return math.apply(from.lanes[k], pairs[word / 2] >> (word % 2 * 16) & 0xffffU);
+               }),
+               y);
+    }
+  }
+};
+
+/// Body of devices for channels_last memory: eight places of some channels side by side. The words
+/// of a channel at these places are of two Philox blocks.
+template <class T>
+struct DropChannels {
+  static constexpr int kPlaces = 8;
+  DropoutMath math;
+  int64_t channels, places;
+  bool vectors;
+  FastDivision by_packs, by_parts;  // of the channels; of the places
+  ValuesIn<T> x;
+  ValuesOut<T> y;
+
   CREMA_FUNCTOR void operator()(int64_t number) const {
-    const int64_t first = group * number;
-    const int64_t logical = group == 1 ? order.index_in(logical_order, first) : first;
-    const auto block = static_cast<uint64_t>(logical / 8);
+    constexpr int kLanes = kPackSize<T>;
+    const auto pack = by_packs.divide(number);
+    const auto part = by_parts.divide(pack.quotient);
+    const int64_t channel = pack.remainder * kLanes, place = part.remainder * kPlaces;
+    const int64_t left = channels - channel;
+    const int lanes = left < kLanes ? static_cast<int>(left) : kLanes;
+    uint32_t dropped[kPlaces] = {};  // a bit for each channel
+    for (int k = 0; k < kLanes; ++k) {
+      if (k >= lanes) continue;
+      const int64_t logical = (part.quotient * channels + channel + k) * places + place;
+      const uint32_t own = of_block(logical / 8), next = of_block(logical / 8 + 1);
+      const uint32_t words = (own | next << 8) >> (logical % 8);
+      for (int i = 0; i < kPlaces; ++i) dropped[i] |= (words >> i & 1U) << k;
+    }
+    for (int i = 0; i < kPlaces; ++i) {
+      if (place + i >= places) continue;
+      const int64_t first = (part.quotient * places + place + i) * channels + channel;
+      const PackAt<T> at{first, lanes, vectors};
+      const Pack<T> from = at.load(x);
+      at.store(Pack<T>::each([&](int k) {
+                 return dropped[i] >> k & 1U ? T{0} : from.lanes[k] * T(math.scale);
+               }),
+               y);
+    }
+  }
+
+ private:
+  /// A bit for each word of a Philox block: whether it drops.
+  CREMA_FUNCTOR uint32_t of_block(int64_t number) const {
+    const auto block = static_cast<uint64_t>(number);
     const PhiloxBlock drawn =
         philox_block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
                      math.key0, math.key1);
     const uint32_t pairs[] = {drawn.a, drawn.b, drawn.c, drawn.d};
-    for (int64_t k = 0; k < group && first + k < count; ++k) {
-      const int64_t word = (logical + k) % 8;
-      y[first + k] = math.apply(x[first + k], pairs[word / 2] >> (word % 2 * 16) & 0xffff);
+    uint32_t bits = 0;
+    for (int word = 0; word < 8; ++word) {
+      const uint32_t of = pairs[word / 2] >> (word % 2 * 16) & 0xffffU;
+      bits |= (of < math.threshold ? 1U : 0U) << word;
     }
+    return bits;
   }
 };
 
@@ -164,6 +230,12 @@ class DropoutLayer : public TwoSidedLayer {
     return same_format_options(bottom, top, dtype(), true);
   }
 
+  bool stores_16_bits() const override { return drops(); }
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override {
+    if (!drops()) return without_blocks(moving_options(*this, bottom, top, true));
+    return TwoSidedLayer::device_options(bottom, top);
+  }
+
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     // One Philox block makes the key of all others.
     Random random(seed_.value_or(run().seed), stream_ + run().pass, run().iteration);
@@ -190,19 +262,32 @@ class DropoutLayer : public TwoSidedLayer {
   void apply(const ComputeDevice& device, const Tensor& from, Tensor& to) const {
     if (!drops()) return copy(device, from, to);
     if (to.count() == 0) return;
+    const ElementOrder order(to.shape(), to.format()), logical(to.shape(), Format::contiguous);
+    const bool in_order = order.same_as(logical);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const ElementOrder order(to.shape(), to.format()), logical(to.shape(), Format::contiguous);
-      const bool in_order = order.same_as(logical);
-      const int64_t count = to.count(), group = in_order ? 8 : 1;
-      if (device.on_host()) {
-        const T* x = from.read<T>();
-        T* y = to.overwrite<T>();
-        return in_order ? drop_in_order(math_, count, x, y)
-                        : drop_by_channels(math_, order, to.shape().dim_or_1(0), x, y);
+      if (!device.on_host()) {
+        const auto x = values_in<T>(device, from);
+        const auto y = values_out<T>(device, to);
+        const int64_t count = to.count();
+        if (in_order) {
+          constexpr int kGroup = Drop<T>::kGroup;
+          return for_each(device, (count + kGroup - 1) / kGroup, kElementGrain,
+                          Drop<T>{math_, count, aligned(x, y), x, y});
+        }
+        constexpr int kLanes = kPackSize<T>, kPlaces = DropChannels<T>::kPlaces;
+        const int64_t packs = (order.channels + kLanes - 1) / kLanes;
+        const int64_t parts = (order.places + kPlaces - 1) / kPlaces;
+        const int64_t all = to.shape()[0] * packs * parts;
+        return for_each(
+            device, all, kElementGrain,
+            DropChannels<T>{math_, order.channels, order.places,
+                            aligned(x, y) && order.channels % kLanes == 0,
+                            FastDivision(packs, all + 1), FastDivision(parts, all + 1), x, y});
       }
-      for_each(device, (count + group - 1) / group, kElementGrain,
-               Drop<T>{math_, order, logical, group, count, device.read<T>(from),
-                       device.overwrite<T>(to)});
+      const T* x = from.read<T>();
+      T* y = to.overwrite<T>();
+      in_order ? drop_in_order(math_, to.count(), x, y)
+               : drop_by_channels(math_, order, to.shape().dim_or_1(0), x, y);
     });
   }
 

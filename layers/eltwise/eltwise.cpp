@@ -1,6 +1,7 @@
 // Eltwise: sum, product or maximum of bottoms of one shape, element by element. See README.md.
 #include "core/dispatch.hpp"
 #include "layer_support/options.hpp"
+#include "layer_support/packs.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/eltwise/eltwise_kernels.hpp"
@@ -12,21 +13,82 @@ namespace {
 #include "layers/eltwise/eltwise_math.hpp"
 
 constexpr size_t kMaximumBottoms = 255;  // of a maximum: a byte says which one it came from
-/// Pointers travel to a kernel as arguments, whose room is limited.
+/// Operands travel to a kernel as arguments, whose room is limited.
 constexpr int kMaximumOnDevice = 16;
 
 /// One element after the other. `Of` is Sum, Product or Maximum, W an EltwiseForward or an
 /// EltwiseBackward.
-template <class T, class Of, class In, class W>
-struct EachElement {
-  In in;
-  W w;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
+template <class T, class Of, class W>
+void each_element(const EltwiseOperands& in, const W& w, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
     if constexpr (std::is_same_v<W, EltwiseForward>) {
       Of::run(Number<T>{i}, in, w);
     } else {
       for (int k = in.count; k-- > 0;) {
         if (in.dx[k]) Of::run(Number<T>{i}, in, w, k);
+      }
+    }
+  }
+}
+
+/// The operands of a kernel.
+template <class T>
+struct DeviceOperands {
+  ValuesIn<T> x[kMaximumOnDevice];    // null where they are not read
+  ValuesOut<T> dx[kMaximumOnDevice];  // null where no diff is wanted
+  float coefficient[kMaximumOnDevice] = {};
+  int count = 0;
+
+  bool are_aligned() const {
+    for (int k = 0; k < count; ++k) {
+      if (!aligned(x[k], dx[k])) return false;
+    }
+    return true;
+  }
+};
+
+// Bodies of devices. A sum, which residual nets take most of their time for outside of products,
+// reads two terms at once, and in backward what it reads once for all bottoms.
+
+template <class T, class Of>
+struct ForwardPack {
+  DeviceOperands<T> in;
+  EltwiseForwardTo<ValuesOut<T>> w;
+  CREMA_FUNCTOR void operator()(const PackAt<T>& at) const {
+    if constexpr (!std::is_same_v<Of, Sum>) {
+      Of::run(at, in, w);
+    } else {
+      using V = Pack<T>;
+      const auto first = at.fetch(in.x[0]), second = at.fetch(in.x[1]);
+      V sum = V(in.coefficient[0]) * at.value(in.x[0], first) +
+              V(in.coefficient[1]) * at.value(in.x[1], second);
+      for (int k = 2; k < in.count; ++k) sum = sum + V(in.coefficient[k]) * at.load(in.x[k]);
+      at.store(ReLUMath{w.slope}.forward(sum), w.y);
+    }
+  }
+};
+
+template <class T, class Of>
+struct BackwardPack {
+  DeviceOperands<T> in;
+  EltwiseBackwardFrom<ValuesIn<T>> w;
+  CREMA_FUNCTOR void operator()(const PackAt<T>& at) const {
+    if constexpr (!std::is_same_v<Of, Sum>) {
+      for (int k = in.count; k-- > 0;) {
+        if (in.dx[k]) Of::run(at, in, w, k);
+      }
+    } else {
+      using V = Pack<T>;
+      const auto raw_dy = at.fetch(w.dy);
+      V g;
+      if (w.y) {
+        const auto raw_y = at.fetch(w.y);
+        g = ReLUMath{w.slope}.backward(at.value(w.dy, raw_dy), V(0), at.value(w.y, raw_y));
+      } else {
+        g = at.value(w.dy, raw_dy);
+      }
+      for (int k = 0; k < in.count; ++k) {
+        if (in.dx[k]) at.store(V(in.coefficient[k]) * g, in.dx[k]);
       }
     }
   }
@@ -106,6 +168,7 @@ class EltwiseLayer : public TwoSidedLayer {
     if (bottom.size() <= size_t{kMaximumOnDevice}) return {};
     return text("it takes at most ", kMaximumOnDevice, " bottoms, not ", bottom.size());
   }
+  bool stores_16_bits() const override { return true; }
   void prepare_reference(Blobs, Blobs top) override {
     if (operation_ != EltwiseOperation::maximum || !trains()) return;
     maximum_of_.reshape(top[0]->shape());
@@ -114,28 +177,53 @@ class EltwiseLayer : public TwoSidedLayer {
   size_t kept_bytes() const override { return maximum_of_.bytes(); }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
-    const bool marks = operation_ == EltwiseOperation::maximum && trains();
+    Tensor& y = top[0]->data;
+    uint8_t* const which = operation_ == EltwiseOperation::maximum && trains()
+                               ? device.overwrite<uint8_t>(maximum_of_)
+                               : nullptr;
     dispatch_float(dtype(), [&]<class T>(T) {
+      if (!device.on_host()) {
+        DeviceOperands<T> in = operands<T>();
+        for (size_t k = 0; k < bottom.size(); ++k) in.x[k] = values_in<T>(device, bottom[k]->data);
+        const EltwiseForwardTo<ValuesOut<T>> w{slope(), values_out<T>(device, y), which};
+        return with_operation(operation_, [&]<class Of>(Of) {
+          for_each_pack<T>(device, y.storage(), in.are_aligned() && aligned(w.y),
+                           ForwardPack<T, Of>{in, w});
+        });
+      }
       for (size_t k = 0; k < bottom.size(); ++k) inputs_[k] = device.read<T>(bottom[k]->data);
-      run<T>(device, top[0]->data.storage(),
-             EltwiseForward{slope(), device.overwrite<T>(top[0]->data),
-                            marks ? device.overwrite<uint8_t>(maximum_of_) : nullptr});
+      run<T>(y.storage(), EltwiseForward{slope(), device.overwrite<T>(y), which});
     });
   }
 
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
-    const bool marks = operation_ == EltwiseOperation::maximum;
+    const Tensor& dy = top[0]->diff;
+    const uint8_t* const which =
+        operation_ == EltwiseOperation::maximum ? device.read<uint8_t>(maximum_of_) : nullptr;
     const BackwardReads reads = reference_backward_reads();
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* dy = device.read<T>(top[0]->diff);
+      if (!device.on_host()) {
+        DeviceOperands<T> in = operands<T>();
+        for (size_t k = 0; k < bottom.size(); ++k) {
+          if (reads.bottom_data[k]) in.x[k] = values_in<T>(device, bottom[k]->data);
+          if (propagate[k]) in.dx[k] = values_out<T>(device, bottom[k]->diff);
+        }
+        const EltwiseBackwardFrom<ValuesIn<T>> w{
+            slope(), values_in<T>(device, dy),
+            reads.top_data ? values_in<T>(device, top[0]->data) : ValuesIn<T>(), which};
+        return with_operation(operation_, [&]<class Of>(Of) {
+          for_each_pack<T>(device, dy.storage(), in.are_aligned() && aligned(w.dy, w.y),
+                           BackwardPack<T, Of>{in, w});
+        });
+      }
       for (size_t k = 0; k < bottom.size(); ++k) {
         inputs_[k] = reads.bottom_data[k] ? device.read<T>(bottom[k]->data) : nullptr;
         outputs_[k] = propagate[k] ? device.overwrite<T>(bottom[k]->diff) : nullptr;
       }
-      run<T>(device, top[0]->diff.storage(),
-             EltwiseBackward{slope(), dy, reads.top_data ? device.read<T>(top[0]->data) : nullptr,
-                             marks ? device.read<uint8_t>(maximum_of_) : nullptr});
+      run<T>(dy.storage(),
+             EltwiseBackward{slope(), device.read<T>(dy),
+                             reads.top_data ? device.read<T>(top[0]->data) : nullptr, which});
     });
   }
 
@@ -154,24 +242,23 @@ class EltwiseLayer : public TwoSidedLayer {
  private:
   float slope() const { return relu_slope_of(tail()).value_or(1); }
 
+  /// On the host.
   template <class T, class W>
-  void run(const ComputeDevice& device, int64_t count, const W& w) const {
+  void run(int64_t count, const W& w) const {
     const EltwiseOperands in{inputs_.data(), outputs_.data(), coefficients_.data(),
                              static_cast<int>(inputs_.size())};
-    if (std::is_same_v<T, float> && device.on_host()) {
-      return parallel_for(count, kElementGrain, [&](int64_t begin, int64_t end) {
-        eltwise_elements(operation_, in, w, begin, end);
-      });
-    }
-    with_operation(operation_, [&](auto of) {
-      using Of = decltype(of);
-      using Few = FewOperands<kMaximumOnDevice>;
-      if (device.on_host()) {
-        return for_each(device, count, kElementGrain,
-                        EachElement<T, Of, EltwiseOperands, W>{in, w});
-      }
-      for_each(device, count, kElementGrain, EachElement<T, Of, Few, W>{Few(in), w});
+    parallel_for(count, kElementGrain, [&](int64_t begin, int64_t end) {
+      if (std::is_same_v<T, float>) return eltwise_elements(operation_, in, w, begin, end);
+      with_operation(operation_, [&]<class Of>(Of) { each_element<T, Of>(in, w, begin, end); });
     });
+  }
+  /// Their coefficients.
+  template <class T>
+  DeviceOperands<T> operands() const {
+    DeviceOperands<T> in;
+    in.count = static_cast<int>(coefficients_.size());
+    std::ranges::copy(coefficients_, in.coefficient);
+    return in;
   }
 
   EltwiseOperation operation_;

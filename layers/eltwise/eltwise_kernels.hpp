@@ -31,17 +31,22 @@ struct FewOperands {
   }
 };
 
-struct EltwiseForward {
+/// `Out` and `In` are what elements are stored to and loaded from: pointers here.
+template <class Out>
+struct EltwiseForwardTo {
   float slope;  // of the ReLU at the end; 1 without one
-  void* y;
+  Out y;
   uint8_t* which;  // which bottom each element of a maximum came from; may be null
 };
-struct EltwiseBackward {
+template <class In>
+struct EltwiseBackwardFrom {
   float slope;
-  const void* dy;
-  const void* y;  // null where it is not read
+  In dy;
+  In y;  // null where it is not read
   const uint8_t* which;
 };
+using EltwiseForward = EltwiseForwardTo<void*>;
+using EltwiseBackward = EltwiseBackwardFrom<const void*>;
 
 /// Elements [begin, end).
 void eltwise_elements(EltwiseOperation operation, const EltwiseOperands& in,

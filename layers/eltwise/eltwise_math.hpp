@@ -1,9 +1,10 @@
-// Eltwise at one place, written once for numbers (CUDA, f64) and for vectors (f32 on the CPU).
+// Eltwise at one place, written once for numbers (f64), for vectors (f32 on the CPU) and for the
+// packs of devices.
 //
-// `at` loads and stores the elements that are computed at once: Number<T>, or the vectors of
-// eltwise_kernels.cpp. `in` has the operands, one a bottom: x, dx (null where no diff is wanted),
-// coefficient, and their count. The elements of a place are read before any of the same memory is
-// written, so results may lie in the memory of operands.
+// `at` loads and stores the elements that are computed at once: Number<T>, the vectors of
+// eltwise_kernels.cpp, or PackAt<T> (core/float_values.hpp). `in` has the operands, one a bottom:
+// x, dx (null where no diff is wanted), coefficient, and their count. The elements of a place are
+// read before any of the same memory is written, so results may lie in the memory of operands.
 //
 // The file has no include guard and no namespace, because it is included once for each kind.
 #include "backend/relu_math.hpp"
@@ -29,18 +30,18 @@ struct Number {
 };
 
 struct Sum {
-  template <class At, class In>
+  template <class At, class In, class Out>
   [[gnu::always_inline]] CREMA_FUNCTOR static void run(At at, const In& in,
-                                                       const EltwiseForward& w) {
+                                                       const EltwiseForwardTo<Out>& w) {
     using V = typename At::V;
     V sum = V(in.coefficient[0]) * at.load(in.x[0]);
     for (int k = 1; k < in.count; ++k) sum = sum + V(in.coefficient[k]) * at.load(in.x[k]);
     at.store(ReLUMath{w.slope}.forward(sum), w.y);
   }
   /// y is given where a ReLU was absorbed.
-  template <class At, class In>
+  template <class At, class In, class From>
   [[gnu::always_inline]] CREMA_FUNCTOR static void run(At at, const In& in,
-                                                       const EltwiseBackward& w, int k) {
+                                                       const EltwiseBackwardFrom<From>& w, int k) {
     using V = typename At::V;
     V g = at.load(w.dy);
     if (w.y) g = ReLUMath{w.slope}.backward(g, V(0), at.load(w.y));
@@ -49,17 +50,17 @@ struct Sum {
 };
 
 struct Product {
-  template <class At, class In>
+  template <class At, class In, class Out>
   [[gnu::always_inline]] CREMA_FUNCTOR static void run(At at, const In& in,
-                                                       const EltwiseForward& w) {
+                                                       const EltwiseForwardTo<Out>& w) {
     auto product = at.load(in.x[0]);
     for (int k = 1; k < in.count; ++k) product = product * at.load(in.x[k]);
     at.store(product, w.y);
   }
   /// y is given where the quotient y / x is to be taken for the product of the others.
-  template <class At, class In>
+  template <class At, class In, class From>
   [[gnu::always_inline]] CREMA_FUNCTOR static void run(At at, const In& in,
-                                                       const EltwiseBackward& w, int k) {
+                                                       const EltwiseBackwardFrom<From>& w, int k) {
     using V = typename At::V;
     V factor = V(1);
     if (w.y) {
@@ -76,9 +77,9 @@ struct Product {
 /// Of equal values the first counts; NaN wins, so that it is seen further on.
 struct Maximum {
   /// `which`, the bottom that the maximum is of, may be null.
-  template <class At, class In>
+  template <class At, class In, class Out>
   [[gnu::always_inline]] CREMA_FUNCTOR static void run(At at, const In& in,
-                                                       const EltwiseForward& w) {
+                                                       const EltwiseForwardTo<Out>& w) {
     using V = typename At::V;
     V most = at.load(in.x[0]), which = V(0);
     for (int k = 1; k < in.count; ++k) {
@@ -91,9 +92,9 @@ struct Maximum {
     at.store(most, w.y);
     if (w.which) at.store_byte(which, w.which);
   }
-  template <class At, class In>
+  template <class At, class In, class From>
   [[gnu::always_inline]] CREMA_FUNCTOR static void run(At at, const In& in,
-                                                       const EltwiseBackward& w, int k) {
+                                                       const EltwiseBackwardFrom<From>& w, int k) {
     using V = typename At::V;
     at.store(select(at.load_byte(w.which) == V(k), at.load(w.dy), V(0)), in.dx[k]);
   }

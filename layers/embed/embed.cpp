@@ -1,5 +1,7 @@
 // Embed: a learned vector for each index. See README.md.
 #include "core/dispatch.hpp"
+#include "core/fast_division.hpp"
+#include "core/float_values.hpp"
 #include "layer_support/channel_passes.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/rows.hpp"
@@ -15,6 +17,30 @@ struct AddBias {
   const T* bias;
   T* y;
   CREMA_FUNCTOR void operator()(int64_t place, int64_t column) const { y[place] += bias[column]; }
+};
+
+/// Packs of the vectors of a device: each is one of the rows, and the bias.
+template <class T>
+struct Vectors {
+  int64_t width;
+  bool vectors;
+  FastDivision by_packs;
+  const int64_t* index;
+  ValuesIn<T> weights, bias;
+  ValuesOut<T> y;
+  CREMA_FUNCTOR void operator()(int64_t number) const {
+    constexpr int kLanes = kPackSize<T>;
+    const auto pack = by_packs.divide(number);
+    const int64_t column = pack.remainder * kLanes, left = width - column;
+    const int lanes = left < kLanes ? static_cast<int>(left) : kLanes;
+    const PackAt<T> row{index[pack.quotient] * width + column, lanes, vectors};
+    const PackAt<T> own{column, lanes, vectors};
+    const auto raw = row.fetch(weights);
+    const auto raw_bias = bias ? own.fetch(bias) : decltype(raw){};
+    Pack<T> values = row.value(weights, raw);
+    if (bias) values = values + own.value(bias, raw_bias);
+    PackAt<T>{pack.quotient * width + column, lanes, vectors}.store(values, y);
+  }
 };
 
 class EmbedLayer : public TwoSidedLayer {
@@ -48,30 +74,35 @@ class EmbedLayer : public TwoSidedLayer {
     return {bias_ ? n : 0, bias_ ? 2 * n : n};
   }
   size_t kept_bytes() const override { return indices_.bytes(); }
+  bool stores_16_bits() const override { return true; }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     indices_.read(*bottom[0], rows_, "raise input_dim or fix the indices");
     dispatch_float(dtype(), [&]<class T>(T) {
+      if (!device.on_host()) return make_vectors<T>(device, top[0]->data);
       T* const y = device.overwrite<T>(top[0]->data);
-      gather_rows(device, {indices_.indices(device), indices_.count(), width_, width_},
+      gather_rows(HostSide(), {indices_.indices(device), indices_.count(), width_, width_},
                   device.read<T>(weights_->data), y);
       if (!bias_) return;
-      for_each(device, vectors(), kElementGrain, AddBias<T>{device.read<T>(bias_->data), y});
+      for_each(HostSide(), vectors(), kElementGrain, AddBias<T>{device.read<T>(bias_->data), y});
     });
   }
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                     Blobs) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* const dy = device.read<T>(top[0]->diff);
+      const Tensor& dy = top[0]->diff;
       if (T* const gradient = gradient_of<T>(device, weights_)) {
-        sum_rows(device, indices_.groups(device), width_, true, dy, gradient);
+        const auto add_rows = [&](auto side, auto from) {
+          sum_rows(side, indices_.groups(device), width_, true, from, gradient);
+        };
+        device.on_host() ? add_rows(HostSide(), device.read<T>(dy))
+                         : add_rows(DeviceSide(device), values_in<T>(device, dy));
       }
       if (T* const gradient = gradient_of<T>(device, bias_)) {
-        if (!device.on_host()) {
-          channels::add_channel_sums(device, vectors(), kPassGrain, dy, false, gradient);
-        } else {
-          channel_sums(device, vectors(), kPassGrain, ValueTerm<T>{dy}, AddToGradient<T>{gradient});
-        }
+        if (!device.on_host())
+          return channels::add_sums<T>(device, {vectors()}, {.dy = &dy}, {.of_first = gradient});
+        channel_sums(HostSide(), vectors(), kPassGrain, ValueTerm<T>{device.read<T>(dy)},
+                     AddToGradient<T>{gradient});
       }
     });
   }
@@ -80,6 +111,19 @@ class EmbedLayer : public TwoSidedLayer {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
+  template <class T>
+  void make_vectors(const ComputeDevice& device, Tensor& top) {
+    constexpr int kLanes = kPackSize<T>;
+    const int64_t packs = (width_ + kLanes - 1) / kLanes, count = indices_.count() * packs;
+    const auto weights = values_in<T>(device, weights_->data);
+    const auto bias = bias_ ? values_in<T>(device, bias_->data) : ValuesIn<T>();
+    const auto y = values_out<T>(device, top);
+    const bool vectors = aligned(weights, bias, y) && width_ % kLanes == 0;
+    for_each(DeviceSide(device), count, kElementGrain,
+             Vectors<T>{width_, vectors, FastDivision(packs, count + 1), indices_.indices(device),
+                        weights, bias, y});
+  }
+
   /// The top: (indices, vector).
   ChannelView vectors() const { return {indices_.count(), width_, 1}; }
 

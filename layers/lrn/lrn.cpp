@@ -1,34 +1,73 @@
 #include "layers/lrn/lrn.hpp"
 
+#include <algorithm>
+
 #include "core/dispatch.hpp"
+#include "core/fast_division.hpp"
+#include "core/float_values.hpp"
+#include "layer_support/options.hpp"
+#include "layer_support/packs.hpp"
 #include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
+/// scale^-beta. The published beta is 0.75: roots give it to the last bits, in a fraction of the
+/// time that pow() takes on a device.
+template <class T>
+struct InversePower {
+  enum class Kind : uint8_t { half, three_quarters, one, other };
+  Kind kind;
+  T exponent;
+
+  explicit InversePower(double beta)
+      : kind(beta == 0.5    ? Kind::half
+             : beta == 0.75 ? Kind::three_quarters
+             : beta == 1    ? Kind::one
+                            : Kind::other),
+        exponent(static_cast<T>(-beta)) {}
+
+  CREMA_FUNCTOR T operator()(T scale) const {
+    return kind == Kind::other ? std::pow(scale, exponent) : by_roots(scale);
+  }
+  /// Of the other kinds.
+  CREMA_FUNCTOR T by_roots(T scale) const {
+    if (kind == Kind::one) return T(1) / scale;
+    const T root = sqrt(scale);
+    return T(1) / (kind == Kind::half ? root : root * sqrt(root));
+  }
+};
+
 /// Lines of channels, or planes of one channel, that normalize by themselves.
 struct Patches {
   int64_t height = 1, width = 1;  // of one patch
   int64_t step = 1;               // elements between neighbours along x
   int64_t reach_y = 0, reach_x = 0;
+  FastDivision by_step, by_width, by_height;
 
-  Patches(const LRNSettings& settings, const Shape& shape) {
+  Patches(const LRNSettings& settings, const Tensor& tensor) {
+    const Shape& shape = tensor.shape();
     reach_x = settings.reach;
     if (settings.across_channels) {
       width = shape[1];
-      step = shape.count(2);
+      step = tensor.format() == Format::channels_last ? 1 : shape.count(2);
     } else {
       reach_y = settings.reach;
       height = shape[2];
       width = shape[3];
     }
+    const int64_t below = tensor.count() + 1;
+    by_step = FastDivision(std::max<int64_t>(step, 1), below);
+    by_width = FastDivision(std::max<int64_t>(width, 1), below);
+    by_height = FastDivision(std::max<int64_t>(height, 1), below);
   }
 
   /// Calls body with the places of all neighbours of place i, itself included.
   template <class Body>
   CREMA_FUNCTOR void around(int64_t i, const Body& body) const {
-    const int64_t u = i / step % width, v = i / (step * width) % height;
+    const auto line = by_width.divide(i / by_step);
+    const int64_t u = line.remainder, v = line.quotient % by_height;
     const int64_t low_u = u < reach_x ? -u : -reach_x, low_v = v < reach_y ? -v : -reach_y;
     const int64_t room_u = width - 1 - u, room_v = height - 1 - v;
     const int64_t high_u = room_u < reach_x ? room_u : reach_x;
@@ -39,64 +78,180 @@ struct Patches {
   }
 };
 
+// `In` and `Out` are pointers on the host, ValuesIn<T> and ValuesOut<T> on a device.
+
 /// scale = k + weight * (sum of x^2 around).
-template <class T>
+template <class T, class In>
 struct Scale {
   Patches patches;
-  T k, weight, beta;
-  const T* x;
+  T k, weight;
+  InversePower<T> power;
+  In x;
 
-  Scale(const LRNSettings& settings, const Tensor& bottom, const T* values)
-      : patches(settings, bottom.shape()),
+  Scale(const LRNSettings& settings, const Tensor& bottom, In values)
+      : patches(settings, bottom),
         k(static_cast<T>(settings.k)),
         weight(static_cast<T>(settings.weight)),
-        beta(static_cast<T>(settings.beta)),
+        power(settings.beta),
         x(values) {}
 
   CREMA_FUNCTOR T at(int64_t i) const {
     T sum = 0;
-    patches.around(i, [&](int64_t j) { sum += x[j] * x[j]; });
+    patches.around(i, [&](int64_t j) {
+      const T value = x[j];
+      sum += value * value;
+    });
     return k + weight * sum;
   }
 };
 
-template <class T>
+template <class T, class In, class Out>
 struct Forward {
-  Scale<T> scale;
-  T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    y[i] = scale.x[i] * std::pow(scale.at(i), -scale.beta);
-  }
+  Scale<T, In> scale;
+  Out y;
+  CREMA_FUNCTOR void operator()(int64_t i) const { y[i] = scale.x[i] * scale.power(scale.at(i)); }
 };
 
 // dx = dy scale^-beta - 2 weight beta x (sum of ratio around)
 
-/// dx = dy scale^-beta, and ratio = dy x scale^(-beta-1), what a place adds to the gradients
-/// around.
-template <class T>
+/// ratio = dy x scale^(-beta-1), what a place adds to the gradients around.
+template <class T, class In>
 struct Ratio {
-  Scale<T> scale;
-  const T* dy;
-  T* dx;
+  Scale<T, In> scale;
+  In dy;
   T* ratio;
   CREMA_FUNCTOR void operator()(int64_t i) const {
     const T s = scale.at(i);
-    dx[i] = dy[i] * std::pow(s, -scale.beta);
-    ratio[i] = dx[i] * scale.x[i] / s;
+    ratio[i] = dy[i] * scale.power(s) * scale.x[i] / s;
   }
 };
 
-template <class T>
+template <class T, class In, class Out>
 struct Gradient {
-  Patches patches;
+  Scale<T, In> scale;
   T factor;  // 2 weight beta
-  const T* x;
+  In dy;
   const T* ratio;
-  T* dx;
+  Out dx;
   CREMA_FUNCTOR void operator()(int64_t i) const {
     T sum = 0;
-    patches.around(i, [&](int64_t j) { sum += ratio[j]; });
-    dx[i] -= factor * x[i] * sum;
+    scale.patches.around(i, [&](int64_t j) { sum += ratio[j]; });
+    const T own = dy[i] * scale.power(scale.at(i));
+    dx[i] = own - factor * scale.x[i] * sum;
+  }
+};
+
+/// Eight channels of a place and the eight before and behind them, for windows across channels in
+/// channels_last memory: what they read of each other is in registers.
+struct ChannelPacks {
+  static constexpr int kSide = 8, kAll = 3 * kSide;
+  /// Up to here the gradients of eight channels follow from those 24: they read twice as far.
+  static constexpr int kMostReach = kSide / 2;
+
+  int64_t channels;
+  int reach;
+  float k, weight, beta;
+  InversePower<float> power;
+  bool vectors;
+  FastDivision packs;
+
+  ChannelPacks(const LRNSettings& settings, const Tensor& tensor, bool aligned)
+      : channels(tensor.shape()[1]),
+        reach(static_cast<int>(settings.reach)),
+        k(static_cast<float>(settings.k)),
+        weight(static_cast<float>(settings.weight)),
+        beta(static_cast<float>(settings.beta)),
+        power(settings.beta),
+        vectors(aligned && channels % kSide == 0),
+        packs((channels + kSide - 1) / kSide, tensor.count() + 1) {}
+
+  struct Place {
+    int64_t first;  // element of memory
+    int64_t channel;
+  };
+  CREMA_FUNCTOR Place place(int64_t number) const {
+    const auto at = packs.divide(number);
+    return {at.quotient * channels + at.remainder * kSide, at.remainder * kSide};
+  }
+  CREMA_FUNCTOR PackAt<float> pack(const Place& p, int side) const {
+    const int64_t channel = p.channel + side * kSide;
+    const int64_t left = channels - channel;
+    int lanes = left < kSide ? static_cast<int>(left) : kSide;
+    if (channel < 0 || left < 0) lanes = 0;
+    return {p.first + side * kSide, lanes, vectors && lanes == kSide};
+  }
+  /// The channels from eight before the place's on; 0 where there are none.
+  CREMA_FUNCTOR void load(const ValuesIn<float>& x, const Place& p, float* all) const {
+    const PackAt<float> before = pack(p, -1), own = pack(p, 0), behind = pack(p, 1);
+    const auto raw_before = before.fetch(x), raw_own = own.fetch(x), raw_behind = behind.fetch(x);
+    put(before.value(x, raw_before), all);
+    put(own.value(x, raw_own), all + kSide);
+    put(behind.value(x, raw_behind), all + 2 * kSide);
+  }
+  /// sums[j] = the sum of all[i] over the window of j, for j in [kFrom, kTo).
+  template <int kFrom, int kTo>
+  CREMA_FUNCTOR void window_sums(const float* all, float* sums) const {
+    static_assert(kFrom >= kMostReach && kTo + kMostReach <= kAll);
+    for (int j = kFrom; j < kTo; ++j) sums[j] = all[j];
+    for (int d = 1; d <= kMostReach; ++d) {
+      if (d > reach) continue;
+      for (int j = kFrom; j < kTo; ++j) sums[j] += all[j - d] + all[j + d];
+    }
+  }
+
+ private:
+  CREMA_FUNCTOR static void put(const Pack<float>& values, float* to) {
+    for (int k = 0; k < kSide; ++k) to[k] = values.lanes[k];
+  }
+};
+
+struct ForwardChannels {
+  ChannelPacks at;
+  ValuesIn<float> x;
+  ValuesOut<float> y;
+  CREMA_FUNCTOR void operator()(int64_t number) const {
+    constexpr int kSide = ChannelPacks::kSide, kAll = ChannelPacks::kAll;
+    const auto p = at.place(number);
+    float all[kAll], squares[kAll], sums[kAll];
+    at.load(x, p, all);
+    for (int j = 0; j < kAll; ++j) squares[j] = all[j] * all[j];
+    at.template window_sums<kSide, 2 * kSide>(squares, sums);
+    Pack<float> result;
+    for (int j = 0; j < kSide; ++j) {
+      const float scale = at.k + at.weight * sums[kSide + j];
+      result.lanes[j] = all[kSide + j] * at.power.by_roots(scale);
+    }
+    at.pack(p, 0).store(result, y);
+  }
+};
+
+struct GradientChannels {
+  ChannelPacks at;
+  ValuesIn<float> x, dy;
+  ValuesOut<float> dx;
+  CREMA_FUNCTOR void operator()(int64_t number) const {
+    constexpr int kSide = ChannelPacks::kSide, kAll = ChannelPacks::kAll;
+    constexpr int kFrom = kSide - ChannelPacks::kMostReach;
+    constexpr int kTo = 2 * kSide + ChannelPacks::kMostReach;
+    const auto p = at.place(number);
+    float all[kAll], g[kAll], work[kAll], sums[kAll];
+    at.load(x, p, all);
+    at.load(dy, p, g);
+    for (int j = 0; j < kAll; ++j) work[j] = all[j] * all[j];
+    at.template window_sums<kFrom, kTo>(work, sums);
+    Pack<float> own;
+    for (int j = kFrom; j < kTo; ++j) {
+      const float scale = at.k + at.weight * sums[j];
+      const float share = g[j] * at.power.by_roots(scale);
+      if (j >= kSide && j < 2 * kSide) own.lanes[j - kSide] = share;
+      work[j] = share * all[j] / scale;
+    }
+    at.template window_sums<kSide, 2 * kSide>(work, sums);
+    const float factor = 2 * at.weight * at.beta;
+    for (int j = 0; j < kSide; ++j) {
+      own.lanes[j] -= factor * all[kSide + j] * sums[kSide + j];
+    }
+    at.pack(p, 0).store(own, dx);
   }
 };
 
@@ -135,26 +290,63 @@ Flops LRNLayer::flops(Blobs bottom, Blobs) const {
   return {n * (2 * cells + 4), n * (3 * cells + 9)};
 }
 
+std::vector<Option> LRNLayer::device_options(Blobs bottom, Blobs top) const {
+  return in_activations(*this, settings_.across_channels
+                                   ? without_blocks(same_format_options(bottom, top, dtype(), true))
+                                   : reference_options(bottom, top));
+}
+
+bool LRNLayer::by_packs(const Tensor& bottom) const {
+  return settings_.across_channels && dtype() == DType::f32 &&
+         bottom.format() == Format::channels_last && settings_.reach <= ChannelPacks::kMostReach &&
+         InversePower<float>(settings_.beta).kind != InversePower<float>::Kind::other;
+}
+
 void LRNLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
+  const Tensor& x = bottom[0]->data;
+  Tensor& y = top[0]->data;
+  if (!device.on_host() && by_packs(x)) {
+    const auto in = values_in<float>(device, x);
+    const auto out = values_out<float>(device, y);
+    const ChannelPacks at(settings_, x, aligned(in, out));
+    const int64_t places = x.count() / std::max<int64_t>(at.channels, 1);
+    return for_each(device, places * at.packs.divisor(), kPassGrain, ForwardChannels{at, in, out});
+  }
   dispatch_float(dtype(), [&]<class T>(T) {
-    const Tensor& x = bottom[0]->data;
-    for_each(device, x.count(), kPassGrain,
-             Forward<T>{{settings_, x, device.read<T>(x)}, device.overwrite<T>(top[0]->data)});
+    const auto run = [&]<class Side, class In, class Out>(Side side, In in, Out out) {
+      for_each(side, x.count(), kPassGrain,
+               Forward<T, In, Out>{Scale<T, In>(settings_, x, in), out});
+    };
+    if (device.on_host()) return run(HostSide(), device.read<T>(x), device.overwrite<T>(y));
+    run(DeviceSide(device), values_in<T>(device, x), values_out<T>(device, y));
   });
 }
 
 void LRNLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                             Blobs bottom) {
+  const Tensor &x = bottom[0]->data, &dy = top[0]->diff;
+  Tensor& dx = bottom[0]->diff;
+  if (!device.on_host() && by_packs(x)) {
+    const auto in = values_in<float>(device, x), g = values_in<float>(device, dy);
+    const auto out = values_out<float>(device, dx);
+    const ChannelPacks at(settings_, x, aligned(in, g, out));
+    const int64_t places = x.count() / std::max<int64_t>(at.channels, 1);
+    return for_each(device, places * at.packs.divisor(), kPassGrain,
+                    GradientChannels{at, in, g, out});
+  }
   dispatch_float(dtype(), [&]<class T>(T) {
-    const Tensor& x = bottom[0]->data;
-    const Scale<T> scale(settings_, x, device.read<T>(x));
-    const T* dy = device.read<T>(top[0]->diff);
-    T* dx = device.overwrite<T>(bottom[0]->diff);
-    T* const ratio = pass_scratch<T>(device, x.count(), ratio_);
-    for_each(device, x.count(), kPassGrain, Ratio<T>{scale, dy, dx, ratio});
-    for_each(device, x.count(), kPassGrain,
-             Gradient<T>{scale.patches, static_cast<T>(2 * settings_.weight * settings_.beta),
-                         scale.x, ratio, dx});
+    const auto run = [&]<class Side, class In, class Out>(Side side, In in, In g, Out out) {
+      const Scale<T, In> scale(settings_, x, in);
+      T* const ratio = pass_scratch<T>(device, x.count(), ratio_);
+      const auto factor = static_cast<T>(2 * settings_.weight * settings_.beta);
+      for_each(side, x.count(), kPassGrain, Ratio<T, In>{scale, g, ratio});
+      for_each(side, x.count(), kPassGrain, Gradient<T, In, Out>{scale, factor, g, ratio, out});
+    };
+    if (device.on_host()) {
+      return run(HostSide(), device.read<T>(x), device.read<T>(dy), device.overwrite<T>(dx));
+    }
+    run(DeviceSide(device), values_in<T>(device, x), values_in<T>(device, dy),
+        values_out<T>(device, dx));
   });
 }
 

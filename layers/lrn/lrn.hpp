@@ -26,9 +26,12 @@ class LRNLayer : public TwoSidedLayer {
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
+  bool stores_16_bits() const override { return true; }
+  /// Across channels, channels_last too.
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
   void prepare_reference(Blobs bottom, Blobs) override { kept_bytes_ = scratch_of(bottom); }
   void prepare_device(Blobs bottom, Blobs) override {
-    scratch_bytes_ = scratch_of(bottom);
+    scratch_bytes_ = by_packs(bottom[0]->data) ? 0 : scratch_of(bottom);
     kept_bytes_ = 0;
   }
   size_t scratch_bytes() const override { return scratch_bytes_; }
@@ -41,8 +44,14 @@ class LRNLayer : public TwoSidedLayer {
   }
 
  private:
-  /// What each place adds to the gradients around it.
-  size_t scratch_of(Blobs bottom) const { return trains() ? bottom[0]->diff.bytes() : 0; }
+  /// What each place adds to the gradients around it, in dtype().
+  size_t scratch_of(Blobs bottom) const {
+    const auto count = static_cast<size_t>(bottom[0]->count());
+    return trains() ? count * size_of(dtype()) : 0;
+  }
+  /// Whether a device takes eight channels of a place at once, and makes their gradients in one
+  /// pass.
+  bool by_packs(const Tensor& bottom) const;
 
   LRNSettings settings_;
   size_t scratch_bytes_ = 0;  // on a device

@@ -7,7 +7,9 @@
 #include "core/dispatch.hpp"
 #include "crema/random.hpp"
 #include "layer_support/options.hpp"
+#include "layer_support/packs.hpp"
 #include "layer_support/passes.hpp"
+#include "layers/pooling/pooling_device.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -194,10 +196,87 @@ BackwardReads PoolingLayer::reference_backward_reads() const {
 
 void PoolingLayer::prepare_reference(Blobs, Blobs top) {
   choice_.reshape(remembers_choice() && trains() ? top[0]->shape() : Shape{0});
+  choice_.set_layout(DType::i32, Format::contiguous);
+}
+
+void PoolingLayer::prepare_device(Blobs bottom, Blobs top) {
+  prepare_reference(bottom, top);
+  const int64_t cells = windows_.z.kernel * windows_.y.kernel * windows_.x.kernel;
+  if (method_ == Method::maximum && cells <= PoolingCells::kMostOfBytes) {
+    choice_.set_layout(DType::u8, Format::contiguous);  // in the order of the top's memory
+  }
+}
+
+std::vector<Option> PoolingLayer::device_options(Blobs bottom, Blobs top) const {
+  if (method_ == Method::stochastic) return reference_options(bottom, top);
+  return in_activations(*this, without_blocks(same_format_options(bottom, top, dtype(), true)));
+}
+
+std::string PoolingLayer::device_refusal(Blobs) const {
+  constexpr int64_t kMost = 1 << 29;  // so that sums of them are int
+  for (const PoolingAxis& axis : {windows_.z, windows_.y, windows_.x}) {
+    const int64_t most = std::max({axis.size, axis.kernel, axis.stride, axis.pad});
+    if (most > kMost) return text("it has windows up to ", kMost, " wide, not ", most);
+  }
+  return {};
+}
+
+template <class T, int N>
+void PoolingLayer::forward_packs(const ComputeDevice& device, Blobs bottom, Blobs top) {
+  const Tensor& x = bottom[0]->data;
+  const ValuesIn<T> in = values_in<T>(device, x);
+  const ValuesOut<T> out = values_out<T>(device, top[0]->data);
+  const bool last = x.format() == Format::channels_last;
+  const DevicePooling at(windows_, std::max(x.count(), top[0]->count()) + 1,
+                         last ? x.shape()[1] : 1, N, aligned(in, out));
+  const int64_t values = last ? x.shape()[0] : x.shape()[0] * x.shape()[1];
+  const int64_t packs = values * windows_.outputs() * at.packs.divisor();
+  constexpr int64_t kManyCells = 16;
+  const bool whole = windows_.outputs() == 1 && windows_.inputs() >= kManyCells &&
+                     at.z.pad + at.y.pad + at.x.pad == 0 && at.z.kernel >= at.z.size &&
+                     at.y.kernel >= at.y.size && at.x.kernel >= at.x.size;
+  if (whole && method_ == Method::average) {
+    constexpr int kTeams = N > 1 ? 4 : 1;  // 64 bytes side by side in 16 bits
+    return for_each_team<kTeams>(device, packs, PoolingWholePack<T, N>{at, in, out});
+  }
+  PoolingCells cells;
+  if (choice_.count() > 0 && choice_.dtype() == DType::u8) {
+    cells.bytes = device.overwrite<uint8_t>(choice_);
+  } else if (choice_.count() > 0) {
+    cells.words = device.overwrite<int32_t>(choice_);
+  }
+  T* const mask = top.size() > 1 ? device.overwrite<T>(top[1]->data) : nullptr;
+  for_each(
+      device, packs, kGrain,
+      PoolingForwardPack<T, N>{at, method_ == Method::maximum, rectifies(), in, out, cells, mask});
+}
+
+template <class T, int N>
+void PoolingLayer::backward_packs(const ComputeDevice& device, Blobs top, Blobs bottom) {
+  Tensor& x = bottom[0]->diff;
+  const ValuesIn<T> dy = values_in<T>(device, top[0]->diff);
+  const ValuesOut<T> dx = values_out<T>(device, x);
+  const bool last = x.format() == Format::channels_last;
+  const DevicePooling at(windows_, std::max(x.count(), top[0]->count()) + 1,
+                         last ? x.shape()[1] : 1, N, aligned(dy, dx));
+  const int64_t values = last ? x.shape()[0] : x.shape()[0] * x.shape()[1];
+  KeptPoolingCells cells;
+  if (method_ == Method::maximum && choice_.dtype() == DType::u8) {
+    cells.bytes = device.read<uint8_t>(choice_);
+  } else if (method_ == Method::maximum) {
+    cells.words = device.read<int32_t>(choice_);
+  }
+  for_each(device, values * windows_.inputs() * at.packs.divisor(), kGrain,
+           PoolingBackwardPack<T, N>{at, dy, cells, dx});
 }
 
 void PoolingLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
+    if (!device.on_host() && method_ != Method::stochastic) {
+      if (bottom[0]->data.format() != Format::channels_last)
+        return forward_packs<T, 1>(device, bottom, top);
+      return forward_packs<T, kPackSize<T>>(device, bottom, top);
+    }
     const T* in = device.read<T>(bottom[0]->data);
     int32_t* choice = choice_.count() > 0 ? device.overwrite<int32_t>(choice_) : nullptr;
     T* mask = top.size() > 1 ? device.overwrite<T>(top[1]->data) : nullptr;
@@ -210,6 +289,11 @@ void PoolingLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs 
 void PoolingLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                                 Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
+    if (!device.on_host() && method_ != Method::stochastic) {
+      if (bottom[0]->diff.format() != Format::channels_last)
+        return backward_packs<T, 1>(device, top, bottom);
+      return backward_packs<T, kPackSize<T>>(device, top, bottom);
+    }
     const T* dy = device.read<T>(top[0]->diff);
     const T* in =
         reference_backward_reads().bottom_data ? device.read<T>(bottom[0]->data) : nullptr;

@@ -53,7 +53,11 @@ class PoolingLayer : public TwoSidedLayer {
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
+  bool stores_16_bits() const override { return method_ != Method::stochastic; }
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
+  std::string device_refusal(Blobs bottom) const override;
   void prepare_reference(Blobs bottom, Blobs top) override;
+  void prepare_device(Blobs bottom, Blobs top) override;
   size_t kept_bytes() const override { return choice_.bytes(); }
 
   Method method() const { return method_; }
@@ -78,7 +82,15 @@ class PoolingLayer : public TwoSidedLayer {
   PoolingWindows windows_;
   std::array<PoolingAxis*, 3> all_axes_ = {&windows_.z, &windows_.y, &windows_.x};
   int spatial_axes_ = 2;
-  Tensor choice_{Shape{0}, DType::i32};  // of the top's shape: a place within the channel
+  /// Maxima and averages on a device, by N values at once.
+  template <class T, int N>
+  void forward_packs(const ComputeDevice& device, Blobs bottom, Blobs top);
+  template <class T, int N>
+  void backward_packs(const ComputeDevice& device, Blobs top, Blobs bottom);
+
+  // Of the top's shape: a place within the channel (i32), or what pooling_device.hpp keeps (u8,
+  // i32).
+  Tensor choice_{Shape{0}, DType::i32};
 };
 
 }  // namespace crema

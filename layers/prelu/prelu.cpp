@@ -3,6 +3,7 @@
 #include "core/dispatch.hpp"
 #include "layer_support/channel_passes.hpp"
 #include "layer_support/options.hpp"
+#include "layer_support/packs.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/sums.hpp"
 #include "proto/layer.pb.h"
@@ -38,11 +39,48 @@ struct DataGradient {
 
 template <class T>
 struct SlopeTerm {
-  const T* dy;
-  const T* x;
+  const T *dy, *x;
   CREMA_FUNCTOR SumPair operator()(int64_t i, int64_t /*channel*/) const {
-    const double product = static_cast<double>(dy[i]) * static_cast<double>(x[i]);
-    return {x[i] > T{0} ? 0 : product, 0};
+    const T value = x[i];
+    const double product = static_cast<double>(dy[i]) * static_cast<double>(value);
+    return {value > T{0} ? 0 : product, 0};
+  }
+};
+
+// Packs of devices.
+
+template <class T>
+struct ForwardPack {
+  ChannelWalk walk;
+  const T* slope;
+  ValuesIn<T> x;
+  ValuesOut<T> y;
+  CREMA_FUNCTOR void operator()(const PackAt<T>& at) const {
+    Pack<T> values = at.load(x);
+    auto here = walk.at(at.first);
+    for (int k = 0; k < Pack<T>::kSize; ++k, walk.next(here)) {
+      if (values.lanes[k] < T{0}) values.lanes[k] *= slope[here.channel];
+    }
+    at.store(values, y);
+  }
+};
+
+/// dx may be dy.
+template <class T>
+struct DataGradientPack {
+  ChannelWalk walk;
+  const T* slope;
+  ValuesIn<T> dy, x;
+  ValuesOut<T> dx;
+  CREMA_FUNCTOR void operator()(const PackAt<T>& at) const {
+    const auto raw_dy = at.fetch(dy), raw_x = at.fetch(x);
+    Pack<T> g = at.value(dy, raw_dy);
+    const Pack<T> values = at.value(x, raw_x);
+    auto here = walk.at(at.first);
+    for (int k = 0; k < Pack<T>::kSize; ++k, walk.next(here)) {
+      if (!(values.lanes[k] > T{0})) g.lanes[k] *= slope[here.channel];
+    }
+    at.store(g, dx);
   }
 };
 
@@ -91,32 +129,48 @@ ChannelView PReLULayer::view_of(const Tensor& tensor) const {
 }
 
 void PReLULayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
+  const Tensor& x = bottom[0]->data;
+  Tensor& y = top[0]->data;
+  const ChannelView view = view_of(x);
   dispatch_float(dtype(), [&]<class T>(T) {
-    for_each(device, view_of(bottom[0]->data), kPassGrain,
-             Forward<T>{device.read<T>(bottom[0]->data), device.read<T>(slope_->data),
-                        device.overwrite<T>(top[0]->data)});
+    const T* const slope = device.read<T>(slope_->data);
+    if (!device.on_host()) {
+      const ForwardPack<T> body{ChannelWalk(view), slope, values_in<T>(device, x),
+                                values_out<T>(device, y)};
+      return for_each_pack<T>(device, x.count(), aligned(body.x, body.y), body);
+    }
+    for_each(HostSide(), view, kPassGrain,
+             Forward<T>{device.read<T>(x), slope, device.overwrite<T>(y)});
   });
 }
 
 void PReLULayer::run_backward(const ComputeDevice& device, Blobs top,
                               const std::vector<bool>& propagate, Blobs bottom) {
+  const Tensor &x = bottom[0]->data, &dy = top[0]->diff;
+  Tensor& dx = bottom[0]->diff;
+  const ChannelView view = view_of(x);
   dispatch_float(dtype(), [&]<class T>(T) {
-    const ChannelView view = view_of(bottom[0]->data);
-    const T *dy = device.read<T>(top[0]->diff), *x = device.read<T>(bottom[0]->data);
     // The sum first: dx may overwrite dy.
     if (T* const gradient = gradient_of<T>(device, slope_)) {
       if (!device.on_host()) {
-        channels::add_sums<T>(device, {view},
-                              {&top[0]->diff, &bottom[0]->data, nullptr, channels::Mask::negative},
+        channels::add_sums<T>(device, {view}, {&dy, &x, nullptr, channels::Mask::negative},
                               {.of_second = gradient});
       } else {
-        channel_sums(device, view, kPassGrain, SlopeTerm<T>{dy, x}, AddToGradient<T>{gradient});
+        channel_sums(HostSide(), view, kPassGrain,
+                     SlopeTerm<T>{device.read<T>(dy), device.read<T>(x)},
+                     AddToGradient<T>{gradient});
       }
     }
     if (!propagate[0]) return;
+    const T* const slope = device.read<T>(slope_->data);
+    if (!device.on_host()) {
+      const DataGradientPack<T> body{ChannelWalk(view), slope, values_in<T>(device, dy),
+                                     values_in<T>(device, x), values_out<T>(device, dx)};
+      return for_each_pack<T>(device, x.count(), aligned(body.dy, body.x, body.dx), body);
+    }
     for_each(
-        device, view, kPassGrain,
-        DataGradient<T>{dy, x, device.read<T>(slope_->data), device.overwrite<T>(bottom[0]->diff)});
+        HostSide(), view, kPassGrain,
+        DataGradient<T>{device.read<T>(dy), device.read<T>(x), slope, device.overwrite<T>(dx)});
   });
 }
 

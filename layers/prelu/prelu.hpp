@@ -23,6 +23,7 @@ class PReLULayer : public TwoSidedLayer {
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
+  bool stores_16_bits() const override { return true; }
   /// Contiguous and channels_last.
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/dispatch.hpp"
+#include "core/float_values.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/position_sums.hpp"
 #include "layer_support/sums.hpp"
@@ -35,22 +36,23 @@ struct Square {
   }
 };
 
-template <class Of, class T>
+/// `In` and `Out` are pointers, or ValuesIn<T> and ValuesOut<T> (core/float_values.hpp).
+template <class Of, class In>
 struct Term {
-  const T* x;
+  In x;
   CREMA_FUNCTOR double operator()(int64_t place) const {
     return Of::term(static_cast<double>(x[place]));
   }
 };
 
 /// Position i is part i % parts of row i / parts; x is null where slopes do not depend on it.
-template <class Of, class T>
+template <class Of, class T, class In, class Out>
 struct Gradient {
   int64_t size, parts;
   T factor;
   const T* dy;
-  const T* x;
-  T* dx;
+  In x;
+  Out dx;
 
   /// The first place of part i of all rows.
   CREMA_FUNCTOR int64_t first(int64_t i) const {
@@ -75,7 +77,8 @@ struct Gradient {
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
     const T g = factor * dy[i / parts];
     for (int64_t k = first(i) + lanes.first; k < first(i + 1); k += lanes.count) {
-      dx[k] = g * Of::slope(x ? x[k] : T{0});
+      const T value = x ? x[k] : T{0};
+      dx[k] = g * Of::slope(value);
     }
   }
 };
@@ -110,18 +113,26 @@ class ReductionLayer : public TwoSidedLayer {
     return {operation_ == ReductionParameter::SUMSQ ? 2 * n : n, reads_x() ? 2 * n : 0};
   }
 
+  /// The bottom may; the sums, which are few, do not.
+  bool stores_16_bits() const override { return true; }
+  bool is_exact_top(int /*i*/) const override { return true; }
+
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch([&]<class Of, class T>(Of, T) {
-      const T* const x = device.read<T>(bottom[0]->data);
       T* const y = device.overwrite<T>(top[0]->data);
-      // Few long rows are shared out among threads one by one.
-      if (rows_.outer <= kFewRows && rows_.size >= kLongRow) {
-        for (int64_t i = 0; i < rows_.outer; ++i) {
-          sum(device, rows_.size, kPassGrain, Term<Of, T>{x + i * rows_.size}, factor(), y + i);
+      const auto run = [&]<class Side, class In>(Side side, In x) {
+        // Few long rows are shared out among threads one by one.
+        if (rows_.outer <= kFewRows && rows_.size >= kLongRow) {
+          for (int64_t i = 0; i < rows_.outer; ++i) {
+            sum(side, rows_.size, kPassGrain, Term<Of, In>{x + i * rows_.size}, factor(), y + i);
+          }
+          return;
         }
-        return;
-      }
-      position_sums(device, rows_, Term<Of, T>{x}, StoreSum<T>{factor(), y});
+        position_sums(side, rows_, Term<Of, In>{x}, StoreSum<T>{factor(), y});
+      };
+      const Tensor& x = bottom[0]->data;
+      device.on_host() ? run(HostSide(), device.read<T>(x))
+                       : run(DeviceSide(device), values_in<T>(device, x));
     });
   }
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
@@ -133,11 +144,19 @@ class ReductionLayer : public TwoSidedLayer {
     pieces.outer = rows_.outer * parts;
     pieces.size = rows_.size / parts;
     dispatch([&]<class Of, class T>(Of, T) {
-      for_each_position(
-          device, pieces, kElementGrain,
-          Gradient<Of, T>{rows_.size, parts, static_cast<T>(factor()), device.read<T>(top[0]->diff),
-                          reads_x() ? device.read<T>(bottom[0]->data) : nullptr,
-                          device.overwrite<T>(bottom[0]->diff)});
+      const Tensor& x = bottom[0]->data;
+      Tensor& diff = bottom[0]->diff;
+      const T* const dy = device.read<T>(top[0]->diff);
+      const auto run = [&]<class Side, class In, class Out>(Side side, In values, Out dx) {
+        for_each_position(
+            side, pieces, kElementGrain,
+            Gradient<Of, T, In, Out>{rows_.size, parts, static_cast<T>(factor()), dy, values, dx});
+      };
+      if (device.on_host()) {
+        return run(HostSide(), reads_x() ? device.read<T>(x) : nullptr, device.overwrite<T>(diff));
+      }
+      run(DeviceSide(device), reads_x() ? values_in<T>(device, x) : ValuesIn<T>(),
+          values_out<T>(device, diff));
     });
   }
 

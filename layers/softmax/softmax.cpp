@@ -1,5 +1,7 @@
 // Softmax: y = exp(x) / sum of exp(x) along one axis. See README.md.
 #include "core/dispatch.hpp"
+#include "core/float_values.hpp"
+#include "layer_support/options.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/softmax/softmax_passes.hpp"
@@ -30,20 +32,40 @@ class SoftmaxLayer : public TwoSidedLayer {
     return {4 * n, 4 * n};
   }
 
+  bool stores_16_bits() const override { return true; }
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override {
+    if (bottom[0]->shape().canonical_axis(axis_) != 1)
+      return TwoSidedLayer::device_options(bottom, top);
+    return in_activations(*this, without_blocks(same_format_options(bottom, top, dtype(), true)));
+  }
+
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    const Tensor& x = bottom[0]->data;
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = device.read<T>(bottom[0]->data);
-      for_each_position(device, split_, kGrain,
-                        SoftmaxForward<T>{split_, x, device.overwrite<T>(top[0]->data), nullptr});
+      const auto run = [&]<class Side, class In, class Out>(Side side, In in, Out out) {
+        for_each_position(side, split(x), kGrain,
+                          SoftmaxForward<T, In, Out>{split(x), in, out, nullptr});
+      };
+      if (device.on_host())
+        return run(HostSide(), device.read<T>(x), device.overwrite<T>(top[0]->data));
+      run(DeviceSide(device), values_in<T>(device, x), values_out<T>(device, top[0]->data));
     });
   }
 
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                     Blobs bottom) override {
+    const Tensor &dy = top[0]->diff, &y = top[0]->data;
+    Tensor& dx = bottom[0]->diff;
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T *dy = device.read<T>(top[0]->diff), *y = device.read<T>(top[0]->data);
-      for_each_position(device, split_, kGrain,
-                        SoftmaxBackward<T>{split_, dy, y, device.overwrite<T>(bottom[0]->diff)});
+      const auto run = [&]<class Side, class In, class Out>(Side side, In g, In values, Out out) {
+        for_each_position(side, split(dy), kGrain,
+                          SoftmaxBackward<T, In, Out>{split(dy), g, values, out});
+      };
+      if (device.on_host()) {
+        return run(HostSide(), device.read<T>(dy), device.read<T>(y), device.overwrite<T>(dx));
+      }
+      run(DeviceSide(device), values_in<T>(device, dy), values_in<T>(device, y),
+          values_out<T>(device, dx));
     });
   }
 
@@ -52,6 +74,10 @@ class SoftmaxLayer : public TwoSidedLayer {
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
+  AxisSplit split(const Tensor& tensor) const {
+    return tensor.format() == Format::channels_last ? split_.innermost() : split_;
+  }
+
   int axis_;
   AxisSplit split_;
 };

@@ -27,18 +27,18 @@ struct LabelTarget {
 
 /// The loss of one position: the log of the sum of exponentials, less the scores, as the target
 /// weighs them.
-template <class T>
+template <class T, class In = const T*>
 struct SoftmaxLabelLoss {
   AxisSplit split;
   LabelTarget<T> target;
-  const T* x;
+  In x;
   const double* log_sum;
   const int32_t* labels;
 
   CREMA_FUNCTOR double operator()(int64_t i) const {
     const int32_t label = labels[i];
     if (label < 0) return 0;
-    const T* scores = x + split.at(i);
+    const In scores = x + split.at(i);
     const auto term = [&](int64_t c) {
       const double loss = log_sum[i] - static_cast<double>(scores[c * split.inner]);
       return target.weight ? static_cast<double>(target.weight[c]) * loss : loss;
@@ -52,14 +52,14 @@ struct SoftmaxLabelLoss {
 };
 
 /// dx = scale * (sum of the target * probability - target).
-template <class T>
+template <class T, class Out = T*>
 struct SoftmaxLabelGradient {
   AxisSplit split;
   LabelTarget<T> target;
   T scale;
   const T* probability;
   const int32_t* labels;
-  T* dx;
+  Out dx;
 
   struct Targets {
     T own, other;

@@ -1,5 +1,6 @@
 // SoftmaxWithLoss: the mean of -log(softmax(x)[label]). See README.md.
 #include "core/dispatch.hpp"
+#include "core/float_values.hpp"
 #include "core/move.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
@@ -33,7 +34,7 @@ struct Target {
 template <class T>
 struct TargetLoss {
   Target<T> target;
-  const T* x;
+  ValuesIn<T> x;
   const double* log_sum;
 
   CREMA_FUNCTOR double operator()(int64_t i) const {
@@ -50,12 +51,12 @@ struct TargetLoss {
 };
 
 /// dx = scale * (sum of the target * softmax - target).
-template <class T>
+template <class T, class Out>
 struct TargetGradient {
   Target<T> target;
   double scale;
   const T* softmax;
-  T* dx;
+  Out dx;
 
   void on_host(int64_t begin, int64_t end) const {
     for (int64_t i = begin; i < end; ++i) (*this)(i);
@@ -125,6 +126,21 @@ class SoftmaxLossLayer : public LabelLoss {
     return log_sum_.bytes() + probability_.bytes() + target_.bytes() + weights_.bytes();
   }
 
+  /// The scores alone may have 16 bits; what is shown beside the loss has its type.
+  bool stores_16_bits() const override { return true; }
+  bool is_exact_top(int /*i*/) const override { return true; }
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override {
+    std::vector<Option> options = reference_options(bottom, top);
+    const Shape& shape = bottom[0]->shape();
+    const bool by_channels = shape.canonical_axis(param().softmax_param().axis()) == 1;
+    if (shape.rank() >= 3 && by_channels && !soft_ && top.size() == 1) {
+      Option last = options[0];
+      last.bottoms[0].format = Format::channels_last;
+      options.push_back(std::move(last));
+    }
+    return in_activations(*this, std::move(options));
+  }
+
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
     return {4 * n, 2 * n};
@@ -137,21 +153,27 @@ class SoftmaxLossLayer : public LabelLoss {
     Tensor* shown = top.size() > 1 ? &top[1]->data : nullptr;
     Tensor* kept = trains() ? &probability_ : shown;
     double* log_sum = device.overwrite<double>(log_sum_);
+    const Tensor& scores_in = bottom[0]->data;
+    const AxisSplit split = split_of(scores_in);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = device.read<T>(bottom[0]->data);
-      for_each_position(
-          device, scores(), kGrain,
-          SoftmaxForward<T>{scores(), x, kept ? device.overwrite<T>(*kept) : nullptr, log_sum});
+      T* const probability = kept ? device.overwrite<T>(*kept) : nullptr;
       T* const loss = device.overwrite<T>(top[0]->data);
+      const auto run = [&]<class Side, class In>(Side side, In x) {
+        for_each_position(side, split, kGrain,
+                          SoftmaxForward<T, In>{split, x, probability, log_sum});
+      };
+      const auto x = values_in<T>(device, scores_in);
+      device.on_host() ? run(HostSide(), device.read<T>(scores_in)) : run(DeviceSide(device), x);
       if (soft_) {
         check_probabilities(scores(), bottom[1]->data, true);
         const T* given = device.read<T>(bottom[1]->data);
         sum_losses(
             device, top, divisor(scores().positions()), loss,
-            TargetLoss<T>{{scores(), smoothing_, weights_.weight<T>(device), given}, x, log_sum});
+            TargetLoss<T>{{split, smoothing_, weights_.weight<T>(device), given}, x, log_sum});
       } else {
-        sum_losses(device, top, divisor(), loss,
-                   SoftmaxLabelLoss<T>{scores(), label_target<T>(device), x, log_sum, labels});
+        sum_losses(
+            device, top, divisor(), loss,
+            SoftmaxLabelLoss<T, ValuesIn<T>>{split, label_target<T>(device), x, log_sum, labels});
       }
     });
     if (soft_ && trains()) copy(device, bottom[1]->data, target_);
@@ -160,21 +182,27 @@ class SoftmaxLossLayer : public LabelLoss {
 
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                     Blobs bottom) override {
+    Tensor& diff = bottom[0]->diff;
+    const AxisSplit split = split_of(diff);
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
-      if (soft_) {
-        const Target<T> target{scores(), smoothing_, weights_.weight<T>(device),
-                               device.read<T>(target_)};
-        return for_each_position(
-            device, scores(), 4 * kGrain,
-            TargetGradient<T>{target, weight / divisor(scores().positions()),
-                              device.read<T>(probability_), device.overwrite<T>(bottom[0]->diff)});
-      }
-      for_each_position(
-          device, scores(), 4 * kGrain,
-          SoftmaxLabelGradient<T>{scores(), label_target<T>(device),
-                                  static_cast<T>(weight / divisor()), device.read<T>(probability_),
-                                  labels(device), device.overwrite<T>(bottom[0]->diff)});
+      const T* const probability = device.read<T>(probability_);
+      const auto run = [&]<class Side, class Out>(Side side, Out dx) {
+        if (soft_) {
+          const Target<T> target{split, smoothing_, weights_.weight<T>(device),
+                                 device.read<T>(target_)};
+          return for_each_position(
+              side, split, 4 * kGrain,
+              TargetGradient<T, Out>{target, weight / divisor(scores().positions()), probability,
+                                     dx});
+        }
+        for_each_position(side, split, 4 * kGrain,
+                          SoftmaxLabelGradient<T, Out>{split, label_target<T>(device),
+                                                       static_cast<T>(weight / divisor()),
+                                                       probability, this->labels(device), dx});
+      };
+      if (device.on_host()) return run(HostSide(), device.overwrite<T>(diff));
+      run(DeviceSide(device), values_out<T>(device, diff));
     });
   }
 
@@ -184,6 +212,10 @@ class SoftmaxLossLayer : public LabelLoss {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
+  /// Of scores, or of their diff.
+  AxisSplit split_of(const Tensor& tensor) const {
+    return tensor.format() == Format::channels_last ? scores().innermost() : scores();
+  }
   template <class T, class Term>
   void sum_losses(const ComputeDevice& device, Blobs top, double divisor, T* loss,
                   const Term& term) const {

@@ -5,6 +5,7 @@
 #include "crema/random.hpp"
 #include "layer_support/channel_factors.hpp"
 #include "layer_support/options.hpp"
+#include "layer_support/packs.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
@@ -32,6 +33,11 @@ class SpatialDropoutLayer : public TwoSidedLayer {
   }
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
     return without_blocks(same_format_options(bottom, top, dtype(), false));
+  }
+  bool stores_16_bits() const override { return ratio_ > 0; }
+  std::vector<Option> device_options(Blobs bottom, Blobs top) const override {
+    if (ratio_ == 0) return without_blocks(moving_options(*this, bottom, top, true));
+    return TwoSidedLayer::device_options(bottom, top);
   }
   void prepare_reference(Blobs bottom, Blobs) override {
     factor_of_ = ScaleOf(bottom[0]->shape(), bottom[0]->data.format());
@@ -73,9 +79,15 @@ class SpatialDropoutLayer : public TwoSidedLayer {
   void apply(const ComputeDevice& device, const Tensor& from, Tensor& to) const {
     if (ratio_ == 0) return copy(device, from, to);
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each(device, to.count(), kElementGrain,
-               ScaleAndAdd<T>{factor_of_, device.read<T>(factors_), device.read<T>(from), nullptr,
-                              device.overwrite<T>(to)});
+      if (device.on_host()) {
+        return for_each(HostSide(), to.count(), kElementGrain,
+                        ScaleAndAdd<T>{factor_of_, device.read<T>(factors_), device.read<T>(from),
+                                       nullptr, device.overwrite<T>(to)});
+      }
+      const ScaleAndAddPack<T> body{ScaleWalk(factor_of_, to.count() + 1),
+                                    values_in<T>(device, factors_), values_in<T>(device, from),
+                                    ValuesIn<T>(), values_out<T>(device, to)};
+      for_each_pack<T>(device, to.count(), aligned(body.x, body.y), body);
     });
   }
 

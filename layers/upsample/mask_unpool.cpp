@@ -53,19 +53,21 @@ void MaskUnpool::forward(const ComputeDevice& device, DType dtype, Blobs bottom,
         places[i] = i / pooled_ * map_ + static_cast<int64_t>(place);
       }
     });
-    fill_zero(device, top[0]->data);
-    const int64_t maps = pooled_ > 0 ? places_.count() / pooled_ : 0;
+  });
+  fill_zero(device, top[0]->data);
+  const int64_t maps = pooled_ > 0 ? places_.count() / pooled_ : 0;
+  dispatch_any_float(top[0]->data.dtype(), [&]<class S>(S) {
     for_each(device, maps, kPassGrain / std::max<int64_t>(pooled_, 1) + 1,
-             Scatter<T>{pooled_, device.read<int64_t>(places_), device.read<T>(bottom[0]->data),
-                        device.change<T>(top[0]->data)});
+             Scatter<S>{pooled_, device.read<int64_t>(places_), device.read<S>(bottom[0]->data),
+                        device.change<S>(top[0]->data)});
   });
 }
 
-void MaskUnpool::backward(const ComputeDevice& device, DType dtype, Blobs top, Blobs bottom) const {
-  dispatch_float(dtype, [&]<class T>(T) {
+void MaskUnpool::backward(const ComputeDevice& device, Blobs top, Blobs bottom) const {
+  dispatch_any_float(top[0]->diff.dtype(), [&]<class S>(S) {
     for_each(device, places_.count(), kElementGrain,
-             Fetch<T>{device.read<int64_t>(places_), device.read<T>(top[0]->diff),
-                      device.overwrite<T>(bottom[0]->diff)});
+             Fetch<S>{device.read<int64_t>(places_), device.read<S>(top[0]->diff),
+                      device.overwrite<S>(bottom[0]->diff)});
   });
 }
 
@@ -107,7 +109,7 @@ void UnpoolingLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blob
 void UnpoolingLayer::run_backward(const ComputeDevice& device, Blobs top,
                                   const std::vector<bool>& propagate, Blobs bottom) {
   if (!has_mask_) return ResampleLayer::run_backward(device, top, propagate, bottom);
-  if (propagate[0]) unpool_.backward(device, dtype(), top, bottom);
+  if (propagate[0]) unpool_.backward(device, top, bottom);
 }
 
 }  // namespace crema

@@ -14,7 +14,7 @@ class MaskUnpool {
   void reshape(Blobs bottom, Blobs top, int64_t height, int64_t width);
   /// Error if a place is no whole number inside the map.
   void forward(const ComputeDevice& device, DType dtype, Blobs bottom, Blobs top);
-  void backward(const ComputeDevice& device, DType dtype, Blobs top, Blobs bottom) const;
+  void backward(const ComputeDevice& device, Blobs top, Blobs bottom) const;
   size_t kept_bytes() const { return places_.bytes(); }
 
  private:

@@ -2,6 +2,7 @@
 
 # crema_pointwise_rooms(TO FILE CUDA MESSAGES ROOM MATH [ROOM MATH]...): writes FILE.cpp and, with CUDA, FILE.cu: layers,
 # registrations, loops and kernels of pointwise rooms (layer_support/pointwise.hpp), and adds them to the list TO.
+# Without CUDA, FILE.cpp has the engine of devices as well, for the device of the tests.
 # MATH is the path of a room's NAME_math.hpp, MESSAGES a header that these need, or "".
 #
 # The sets of vector instructions and their mathematics take most of the time to compile, once for all rooms of a file.
@@ -25,14 +26,19 @@ function(crema_pointwise_rooms to file cuda messages)
 #undef CREMA_MATH
 ")
     string(APPEND registrations
-      "void register_${room}(Registry& registry) { registry.add<${room}_room::Room>(${room}_room::Math::type); }\n")
+      "void register_${room}(Registry& registry) {
+  registry.add<${room}_room::Room>(${room}_room::Math::type);
+#if !CREMA_BUILD_HAS_CUDA && !defined(CREMA_CPU_PLUGIN)
+  add_pointwise_device<PointwiseLayer<${room}_room::Math>>(registry);
+#endif
+}
+")
     string(APPEND kernels "
 namespace ${room}_room {
 #include \"${math}\"
 }  // namespace ${room}_room
 void register_${room}_cuda(Registry& registry) {
-  registry.add_engine<PointwiseCuda<PointwiseLayer<${room}_room::Math>>>(
-      ${room}_room::Math::type, \"cuda\", DeviceType::cuda);
+  add_pointwise_device<PointwiseLayer<${room}_room::Math>>(registry);
 }
 ")
   endwhile()
@@ -47,13 +53,17 @@ ${loops}
 #define CREMA_POINTWISE_DECLARED
 
 #if HWY_ONCE
+#include \"crema/cuda_build.hpp\"
+#if !CREMA_BUILD_HAS_CUDA && !defined(CREMA_CPU_PLUGIN)
+#include \"layer_support/pointwise_device.hpp\"
+#endif
 namespace crema {
 ${registrations}}  // namespace crema
 #endif
 " @ONLY)
   if(cuda)
     list(APPEND written "${file}.cu")
-    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${head}#include \"layer_support/pointwise.cuh\"
+    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${head}#include \"layer_support/pointwise_device.hpp\"
 #include \"crema/registry.hpp\"
 
 namespace crema {

@@ -125,6 +125,10 @@ endfunction()
 
 # What scripts/test --unit builds and runs: all areas but those whose tests start programs.
 set(crema_unit_areas layers core net solver data features model steady)
+if(NOT CREMA_HAS_CUDA)
+  # Its contexts on CUDA have the device of the tests, in the place of the backend.
+  list(APPEND crema_unit_areas device)
+endif()
 # The other folders of a program.
 set(crema_folders_in_core backend layer_support)
 set(crema_folders_in_net analysis)

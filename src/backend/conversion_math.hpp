@@ -1,31 +1,58 @@
-// Conversion of a tensor's element type and memory format, an element of the target at a time: what
-// CUDA kernels run. The CPU has loops of its own, core/convert.cpp, which give the same to the bit.
+// Conversion of a tensor's element type and memory format, and sums of tensors, as bodies of CUDA
+// kernels. The CPU has loops of its own, core/convert.cpp, which give the same to the bit.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "core/convert.hpp"
 #include "core/device.hpp"
 #include "core/dispatch.hpp"
+#include "core/fast_division.hpp"
+#include "core/float_values.hpp"
 
 namespace crema {
 
-/// Body for elements of the target's memory; padding becomes zero.
-template <class To, class From>
-struct ConvertElement {
-  ElementOrder to_order, from_order;
-  bool same_order;
-  const From* from;
-  To* to;
+// Types are known at run time (core/float_values.hpp): T is double where one of them is f64, else
+// float.
+
+/// Body for packs of memory of one order.
+template <class T>
+struct ConvertPack {
+  ValuesIn<T> from;
+  ValuesOut<T> to;
+  CREMA_FUNCTOR void operator()(const PackAt<T>& at) const { at.store(at.load(from), to); }
+};
+
+/// Body for elements of the target's memory in another order; padding becomes zero.
+template <class T>
+struct ConvertOrdered {
+  FastDivision by_block, by_places, by_blocks, by_from_block;
+  int64_t channels, places, from_blocks;
+  ValuesIn<T> from;
+  ValuesOut<T> to;
+
+  ConvertOrdered(const ElementOrder& from_order, const ElementOrder& to_order, int64_t count,
+                 ValuesIn<T> x, ValuesOut<T> y)
+      : by_block(to_order.block, count + 1),
+        by_places(to_order.places, count + 1),
+        by_blocks(to_order.blocks(), count + 1),
+        by_from_block(from_order.block, count + 1),
+        channels(to_order.channels),
+        places(to_order.places),
+        from_blocks(from_order.blocks()),
+        from(x),
+        to(y) {}
 
   CREMA_FUNCTOR void operator()(int64_t i) const {
-    if (same_order) {
-      to[i] = convert_value<To>(from[i]);
-    } else if (to_order.channel_of(i) >= to_order.channels) {
-      to[i] = To{};
-    } else {
-      to[i] = convert_value<To>(from[to_order.index_in(from_order, i)]);
-    }
+    const auto in_block = by_block.divide(i);
+    const auto in_places = by_places.divide(in_block.quotient);
+    const auto in_blocks = by_blocks.divide(in_places.quotient);
+    const int64_t c = in_blocks.remainder * by_block.divisor() + in_block.remainder;
+    const auto there = by_from_block.divide(c);
+    const int64_t row = in_blocks.quotient * from_blocks + there.quotient;
+    const int64_t at = (row * places + in_places.remainder) * by_from_block.divisor();
+    to[i] = c >= channels ? T{0} : from[at + there.remainder];
   }
 };
 
@@ -39,25 +66,32 @@ struct FillElement {
   CREMA_FUNCTOR void operator()(int64_t i) const { y[i] = adds ? y[i] + value : value; }
 };
 
-/// Body for elements of memory: the sum of all terms, rounded to T once.
+/// Body for packs of memory: the sum of all terms, rounded once.
 template <class T>
-struct SumElement {
-  const T* terms[DeviceBackend::kMostTerms];
-  size_t count;
-  T* sum;
+struct SumPack {
+  ValuesIn<T> terms[DeviceBackend::kMostTerms];
+  int count;
+  ValuesOut<T> sum;
 
-  SumElement(std::span<const void* const> arrays, void* to)
-      : count(arrays.size()), sum(static_cast<T*>(to)) {
-    if (count < 1 || count > DeviceBackend::kMostTerms)
+  SumPack(std::span<const void* const> arrays, Stored stored, void* to)
+      : count(static_cast<int>(arrays.size())), sum(to, stored) {
+    if (count < 1 || arrays.size() > DeviceBackend::kMostTerms)
       throw Error("a device adds up 1 to ", DeviceBackend::kMostTerms, " tensors at once, not ",
-                  count);
-    for (size_t k = 0; k < count; ++k) terms[k] = static_cast<const T*>(arrays[k]);
+                  arrays.size());
+    for (size_t k = 0; k < arrays.size(); ++k) terms[k] = ValuesIn<T>(arrays[k], stored);
+  }
+  bool are_aligned() const {
+    return std::all_of(terms, terms + count, [](const auto& term) { return aligned(term); }) &&
+           aligned(sum);
   }
 
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    Wide<T> total = convert_value<Wide<T>>(terms[0][i]);
-    for (size_t k = 1; k < count; ++k) total += convert_value<Wide<T>>(terms[k][i]);
-    sum[i] = convert_value<T>(total);
+  CREMA_FUNCTOR void operator()(const PackAt<T>& at) const {
+    // Two are read at once, as most sums have two terms.
+    const auto first = at.fetch(terms[0]), second = at.fetch(terms[count > 1 ? 1 : 0]);
+    Pack<T> total = at.value(terms[0], first);
+    if (count > 1) total = total + at.value(terms[1], second);
+    for (int k = 2; k < count; ++k) total = total + at.load(terms[k]);
+    at.store(total, sum);
   }
 };
 

@@ -21,6 +21,15 @@ struct AxisSplit {
     inner = shape.count(end);
   }
 
+  /// The same memory where the axis lies innermost, as that of channels does in channels_last. The
+  /// positions have the same numbers.
+  AxisSplit innermost() const {
+    AxisSplit split;
+    split.outer = positions();
+    split.size = size;
+    return split;
+  }
+
   /// Number of positions: pairs of an outer and an inner index, in the order of memory.
   CREMA_FUNCTOR int64_t positions() const { return outer * inner; }
   CREMA_FUNCTOR int64_t count() const { return outer * size * inner; }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/fast_division.hpp"
+#include "core/float_values.hpp"
 #include "core/functor.hpp"
 #include "crema/layout.hpp"
 #include "crema/shape.hpp"
@@ -59,6 +61,59 @@ struct ScaleAndAdd {
 #pragma omp simd
       for (int64_t k = 0; k < count; ++k) to[k] = scale(k) * from[k];
     }
+  }
+};
+
+/// ScaleOf for elements one behind the other, with one division for the first of them.
+class ScaleWalk {
+ public:
+  struct Scale {
+    int64_t index, in_block, in_step;
+  };
+
+  /// `below`: above all elements.
+  ScaleWalk(const ScaleOf& of, int64_t below)
+      : by_block_(of.block, below), by_step_(of.step, below) {}
+
+  CREMA_FUNCTOR Scale at(int64_t i) const {
+    const auto block = by_block_.divide(i);
+    const int64_t in_step = block.remainder % by_step_;
+    return {block.quotient * by_step_.divisor() + in_step, block.remainder, in_step};
+  }
+  CREMA_FUNCTOR void next(Scale& at) const {
+    const int64_t step = by_step_.divisor();
+    ++at.index;
+    if (++at.in_step == step) {
+      at.in_step = 0;
+      at.index -= step;
+    }
+    if (++at.in_block == by_block_.divisor()) {
+      at.in_block = 0;
+      at.index += step;
+    }
+  }
+
+ private:
+  FastDivision by_block_, by_step_;
+};
+
+/// ScaleAndAdd on a device. What lies behind the last element has no scale.
+template <class T>
+struct ScaleAndAddPack {
+  ScaleWalk walk;
+  ValuesIn<T> scales, x, z;
+  ValuesOut<T> y;
+
+  CREMA_FUNCTOR void operator()(const PackAt<T>& at) const {
+    const auto raw_x = at.fetch(x);
+    const auto raw_z = z ? at.fetch(z) : decltype(raw_x){};
+    Pack<T> values = at.value(x, raw_x);
+    auto here = walk.at(at.first);
+    for (int k = 0; k < Pack<T>::kSize; ++k, walk.next(here)) {
+      if (k < at.count) values.lanes[k] *= static_cast<T>(scales[here.index]);
+    }
+    if (z) values = values + at.value(z, raw_z);
+    at.store(values, y);
   }
 };
 

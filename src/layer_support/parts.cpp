@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/move.hpp"
+#include "layer_support/part_copies.hpp"
 
 namespace crema {
 namespace {
@@ -32,10 +33,35 @@ bool lie_in(const Tensor& whole, Blobs parts, Tensor Blob::*tensor) {
   return true;
 }
 
+/// The rows of the parts where they are wanted; `at` gives the memory of one.
+template <class At>
+std::vector<PartRows> rows_of_parts(const Tensor& whole, Blobs parts, Tensor Blob::*tensor,
+                                    int axis, const std::vector<bool>& wanted, const At& at) {
+  std::vector<PartRows> rows;
+  int64_t offset = 0;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    const int64_t bytes = rows_of(parts[k]->*tensor, whole, axis).bytes;
+    if (wanted[k]) rows.push_back({at(parts[k]->*tensor), bytes, offset});
+    offset += bytes;
+  }
+  return rows;
+}
+
 /// Copies the parts to the whole. Does nothing if they are pieces of it.
 void join(const ComputeDevice& device, Blobs parts, Tensor Blob::*tensor, Tensor& whole, int axis) {
   if (lie_in(whole, parts, tensor)) return;
   std::byte* to = device.overwrite_bytes(whole);
+  if (!device.on_host()) {
+    // A pass for parts to read and to write; it does not write these.
+    const auto at = [&](const Tensor& part) {
+      return const_cast<std::byte*>(device.read_bytes(part));
+    };
+    const RowCopy row = rows_of(whole, whole, axis);
+    return copy_parts(
+        device,
+        rows_of_parts(whole, parts, tensor, axis, std::vector<bool>(parts.size(), true), at),
+        row.rows, row.bytes, to, true);
+  }
   for (const Blob* part : parts) {
     const RowCopy rows = rows_of(part->*tensor, whole, axis);
     copy_rows(device, rows, device.read_bytes(part->*tensor), to);
@@ -48,6 +74,12 @@ void cut(const ComputeDevice& device, const Tensor& whole, Blobs parts, Tensor B
          int axis, const std::vector<bool>& wanted) {
   if (lie_in(whole, parts, tensor)) return;
   const std::byte* from = device.read_bytes(whole);
+  if (!device.on_host()) {
+    const auto at = [&](Tensor& part) { return device.overwrite_bytes(part); };
+    const RowCopy row = rows_of(whole, whole, axis);
+    return copy_parts(device, rows_of_parts(whole, parts, tensor, axis, wanted, at), row.rows,
+                      row.bytes, const_cast<std::byte*>(from), false);
+  }
   for (size_t k = 0; k < parts.size(); ++k) {
     RowCopy rows = rows_of(parts[k]->*tensor, whole, axis);
     std::swap(rows.from_stride, rows.to_stride);

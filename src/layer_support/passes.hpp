@@ -9,7 +9,8 @@
 //
 // The operator() of a functor is declared CREMA_FUNCTOR (core/functor.hpp), and its pointers are
 // those of the device. Each function says what its functors are called with. `grain` is the
-// smallest number of indices for which a further thread is worthwhile.
+// smallest number of indices for which a further thread is worthwhile. `device` is a ComputeDevice,
+// or one of its sides (layer_support/sides.hpp).
 #pragma once
 
 #include <algorithm>
@@ -25,6 +26,7 @@
 #include "core/parallel.hpp"
 #include "crema/cuda_build.hpp"
 #include "layer_support/require_host.hpp"
+#include "layer_support/sides.hpp"
 #include "layer_support/sum_of_piece.hpp"
 
 #ifdef __CUDACC__
@@ -41,14 +43,16 @@ inline constexpr int64_t kPassGrain = 4096;
 
 /// Calls body(i) for i in [0, count). On the host, calls body.on_host(begin, end) for parts of them
 /// instead if the body has it.
-template <class Body>
-void for_each(const ComputeDevice& device, int64_t count, int64_t grain, const Body& body) {
+template <class Side, class Body>
+void for_each(const Side& device, int64_t count, int64_t grain, const Body& body) {
 #ifdef __CUDACC__
-  if (!device.on_host()) return cuda_for_each(cuda(*device.backend()), count, body);
+  if constexpr (kMayBeDevice<Side>) {
+    if (!device.on_host()) return cuda_for_each(cuda(*device.backend()), count, body);
+  }
 #endif
   require_host(device);
   parallel_for(count, grain, [=](int64_t begin, int64_t end) {
-    if constexpr (requires { body.on_host(begin, end); }) {
+    if constexpr (kMayBeHost<Side> && requires { body.on_host(begin, end); }) {
       if (device.on_host()) return body.on_host(begin, end);
     }
     for (int64_t i = begin; i < end; ++i) body(i);
@@ -56,12 +60,13 @@ void for_each(const ComputeDevice& device, int64_t count, int64_t grain, const B
 }
 
 /// Calls body(place, c) for all places of the view, c being the channel.
-template <class Body>
-void for_each(const ComputeDevice& device, const ChannelView& view, int64_t grain,
-              const Body& body) {
+template <class Side, class Body>
+void for_each(const Side& device, const ChannelView& view, int64_t grain, const Body& body) {
 #ifdef __CUDACC__
-  if (!device.on_host()) {
-    return cuda_for_each(cuda(*device.backend()), view.count(), ByPlace<Body>{view, body});
+  if constexpr (kMayBeDevice<Side>) {
+    if (!device.on_host()) {
+      return cuda_for_each(cuda(*device.backend()), view.count(), ByPlace<Body>(view, body));
+    }
   }
 #endif
   require_host(device);
@@ -98,12 +103,14 @@ void for_each(const ComputeDevice& device, const ChannelView& view, int64_t grai
 
 /// For each channel c of the view: finish(c, the sum of the SumPairs term(place, c) over its
 /// places). On the host, the order of the terms is that of memory.
-template <class Term, class Finish>
-void channel_sums(const ComputeDevice& device, const ChannelView& view, int64_t grain,
-                  const Term& term, const Finish& finish) {
+template <class Side, class Term, class Finish>
+void channel_sums(const Side& device, const ChannelView& view, int64_t grain, const Term& term,
+                  const Finish& finish) {
 #ifdef __CUDACC__
-  if (!device.on_host()) {
-    return cuda_channel_sums(cuda(*device.backend()), view, term, finish);
+  if constexpr (kMayBeDevice<Side>) {
+    if (!device.on_host()) {
+      return cuda_channel_sums(cuda(*device.backend()), view, term, finish);
+    }
   }
 #endif
   require_host(device);
@@ -172,20 +179,21 @@ __global__ void warp_kernel(int64_t count, Body body) {
 
 /// Runs a body over all positions of the split: body.on_host(begin, end) for parts of them on the
 /// host; on the device body(i, lanes) for each, where `lanes` are a OneLane or a WarpLanes.
-template <class Body>
-void for_each_position(const ComputeDevice& device, const AxisSplit& split, int64_t grain,
+template <class Side, class Body>
+void for_each_position(const Side& device, const AxisSplit& split, int64_t grain,
                        const Body& body) {
   const int64_t positions = split.positions();
 #ifdef __CUDACC__
-  if (!device.on_host()) {
-    CudaBackend& backend = cuda(*device.backend());
-    // Neighbouring threads read neighbouring elements when each takes a position; where few
-    // positions lie side by side, a warp shares one.
-    if (positions == 0 || split.inner >= kWarp) return cuda_for_each(backend, positions, body);
-    passes_detail::
-        warp_kernel<<<blocks_for(backend, positions * kWarp), kBlockThreads, 0, backend.stream()>>>(
-            positions, body);
-    return cuda_check(cudaGetLastError(), "launching a pass over positions");
+  if constexpr (kMayBeDevice<Side>) {
+    if (!device.on_host()) {
+      CudaBackend& backend = cuda(*device.backend());
+      // Neighbouring threads read neighbouring elements when each takes a position; where few
+      // positions lie side by side, a warp shares one.
+      if (positions == 0 || split.inner >= kWarp) return cuda_for_each(backend, positions, body);
+      passes_detail::warp_kernel<<<blocks_for(backend, positions * kWarp), kBlockThreads, 0,
+                                   backend.stream()>>>(positions, body);
+      return cuda_check(cudaGetLastError(), "launching a pass over positions");
+    }
   }
 #endif
   require_host(device);
@@ -193,18 +201,22 @@ void for_each_position(const ComputeDevice& device, const AxisSplit& split, int6
     for (int64_t i = 0; i < positions; ++i) body(i, OneLane());
     return;
   }
-  parallel_for(positions, grain / split.size + 1,
-               [=](int64_t begin, int64_t end) { body.on_host(begin, end); });
+  if constexpr (kMayBeHost<Side>) {
+    parallel_for(positions, grain / split.size + 1,
+                 [=](int64_t begin, int64_t end) { body.on_host(begin, end); });
+  }
 }
 
 /// *result = factor * the sum of term(i) over [0, count), computed in double. The order of the
 /// terms depends on count and grain only, not on the number of threads. On the host,
 /// term.on_host(begin, end) adds up the terms of a piece if the term has it.
-template <class T, class Term>
-void sum(const ComputeDevice& device, int64_t count, int64_t grain, const Term& term, double factor,
+template <class Side, class T, class Term>
+void sum(const Side& device, int64_t count, int64_t grain, const Term& term, double factor,
          T* result) {
 #ifdef __CUDACC__
-  if (!device.on_host()) return cuda_sum(cuda(*device.backend()), count, term, factor, result);
+  if constexpr (kMayBeDevice<Side>) {
+    if (!device.on_host()) return cuda_sum(cuda(*device.backend()), count, term, factor, result);
+  }
 #endif
   require_host(device);
   constexpr int64_t kMostChunks = 512;
@@ -215,7 +227,7 @@ void sum(const ComputeDevice& device, int64_t count, int64_t grain, const Term& 
     for (int64_t c = begin; c < end; ++c) {
       const int64_t first = c * chunk, last = std::min(count, first + chunk);
       double& piece = partial[static_cast<size_t>(c)];
-      if constexpr (requires { term.on_host(first, last); }) {
+      if constexpr (kMayBeHost<Side> && requires { term.on_host(first, last); }) {
         if (device.on_host()) {
           piece = term.on_host(first, last);
           continue;

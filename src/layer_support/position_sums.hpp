@@ -47,8 +47,8 @@ struct PositionSums {
 
 /// For each position i of the split: finish(i, the sum of double term(place) over the axis).
 /// The order of the terms depends on the split only. An empty axis gives 0.
-template <class Term, class Finish>
-void position_sums(const ComputeDevice& device, const AxisSplit& split, const Term& term,
+template <class Side, class Term, class Finish>
+void position_sums(const Side& device, const AxisSplit& split, const Term& term,
                    const Finish& finish) {
   // for_each_position() divides its grain by the size.
   AxisSplit filled = split;

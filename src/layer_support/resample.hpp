@@ -40,6 +40,7 @@ class ResampleLayer : public TwoSidedLayer {
   /// Contiguous and channels_last.
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
 
+  bool stores_16_bits() const override { return true; }
   Flops flops(Blobs, Blobs top) const override {
     const double n = static_cast<double>(top[0]->count());
     return {4 * n, 4 * n};
@@ -67,8 +68,8 @@ class ResampleLayer : public TwoSidedLayer {
   };
 
   template <class T>
-  void run(const ComputeDevice& device, const Table& height, const Table& width, const Tensor& like,
-           const T* from, T* to);
+  void run(const ComputeDevice& device, const Table& height, const Table& width, const Tensor& from,
+           Tensor& to);
 
   Table height_, width_, height_back_, width_back_;
   Tensor scratch_;

@@ -28,19 +28,6 @@ struct Maps {
   T* to = nullptr;
 
   int64_t count() const { return outer * h.rows * w.rows * inner; }
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const int64_t c = i % inner, x = i / inner % w.rows, y = i / inner / w.rows % h.rows;
-    const T* const map = from + i / inner / w.rows / h.rows * from_height * from_width * inner + c;
-    T sum{0};
-    for (int64_t a = h.begins[y]; a < h.begins[y + 1]; ++a) {
-      T row{0};
-      for (int64_t b = w.begins[x]; b < w.begins[x + 1]; ++b) {
-        row += w.weights[b] * map[(h.sources[a] * from_width + w.sources[b]) * inner];
-      }
-      sum += h.weights[a] * row;
-    }
-    to[i] = sum;
-  }
 };
 
 /// On the threads of the host, with vectors. `scratch` grows to one row of the source a thread.

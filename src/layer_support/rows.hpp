@@ -82,13 +82,13 @@ void scatter_rows(const ComputeDevice& device, const RowPlaces& at, const E* fro
 }
 
 /// See sum_rows().
-template <class T>
+template <class T, class In>
 struct SumRows {
   static constexpr int64_t kColumns = 256;  // of a block
   RowGroups groups;
   int64_t width, blocks;
   bool adds;
-  const T* from;
+  In from;
   T* to;
 
   void on_host(int64_t begin, int64_t end) const {
@@ -121,16 +121,18 @@ struct SumRows {
 };
 
 /// Row row[g] of `to` = the sum of the rows of `from` in group g, or grows by that if `adds`. Rows
-/// of `to` without a group stay as they are. In double, in the order of the positions.
-template <class T>
-void sum_rows(const ComputeDevice& device, const RowGroups& groups, int64_t width, bool adds,
-              const T* from, T* to) {
+/// of `to` without a group stay as they are. In double, in the order of the positions. `In` is a
+/// pointer, or on a device ValuesIn<T>.
+template <class Side, class In, class T>
+void sum_rows(const Side& device, const RowGroups& groups, int64_t width, bool adds, In from,
+              T* to) {
   if (groups.count == 0 || width == 0) return;
-  const int64_t blocks = (width + SumRows<T>::kColumns - 1) / SumRows<T>::kColumns;
+  using Sum = SumRows<T, In>;
+  const int64_t blocks = (width + Sum::kColumns - 1) / Sum::kColumns;
   AxisSplit split;
   split.outer = groups.count * blocks;
-  split.size = std::min(width, SumRows<T>::kColumns);
-  for_each_position(device, split, kPassGrain, SumRows<T>{groups, width, blocks, adds, from, to});
+  split.size = std::min(width, Sum::kColumns);
+  for_each_position(device, split, kPassGrain, Sum{groups, width, blocks, adds, from, to});
 }
 
 }  // namespace crema

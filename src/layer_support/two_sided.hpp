@@ -10,6 +10,11 @@
 //
 // On the host, the passes are the reference of the layer; on a device, they are the engine "cuda",
 // in the layouts of device_options().
+//
+// Types: a pass computes in dtype(). The parameters, what is exact (Layer::is_exact_bottom,
+// is_exact_top) and what the layer keeps between its passes have that type. A layer with
+// stores_16_bits() reads and writes its other bottoms and tops on a device in the type that they
+// have, for example by ValuesIn and ValuesOut (core/float_values.hpp).
 #pragma once
 
 #include <string>

@@ -204,18 +204,16 @@ TEST(DeviceConversion, GivesWhatTheHostGives) {
                               to_string(Layout{to_type, to_format})));
             const Tensor source = values.to(from_type, from_format);
             const Tensor expected = source.to(to_type, to_format);
-            dispatch_any_float(from_type, [&](auto from_zero) {
-              dispatch_any_float(to_type, [&](auto to_zero) {
-                using From = decltype(from_zero);
-                using To = decltype(to_zero);
-                const ElementOrder from(shape, from_format), to(shape, to_format);
-                std::vector<To> got(static_cast<size_t>(expected.storage()), To(3));
-                const ConvertElement<To, From> body{to, from, to.same_as(from), source.read<From>(),
-                                                    got.data()};
-                for (int64_t i = 0; i < expected.storage(); ++i) body(i);
-                EXPECT_EQ(std::memcmp(got.data(), expected.read<To>(), expected.bytes()), 0);
-              });
-            });
+            // Also where neither lies on a multiple of 16 bytes.
+            for (const size_t shift : {size_t{0}, size_of(from_type), size_t{8}}) {
+              std::vector<char> given(source.bytes() + 16), got(expected.bytes() + 16, '\x55');
+              std::memcpy(given.data() + shift, source.read_bytes(), source.bytes());
+              char* const to = got.data() + (shift == size_of(from_type) ? 0 : shift);
+              convert_as_devices_do(shape, from_type, from_format, given.data() + shift, to_type,
+                                    to_format, to);
+              EXPECT_EQ(std::memcmp(to, expected.read_bytes(), expected.bytes()), 0);
+              EXPECT_EQ(to[expected.bytes()], '\x55');
+            }
           }
         }
       }

@@ -1,6 +1,7 @@
 // A device that lives in host memory and counts what moves.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -11,6 +12,35 @@
 #include "core/strided.hpp"
 
 namespace crema {
+
+/// A pass over packs (core/float_values.hpp), as a kernel runs it.
+template <class T, class Body>
+void each_pack(int64_t count, bool vectors, const Body& body) {
+  constexpr int64_t kSize = kPackSize<T>;
+  for (int64_t first = 0; first < count; first += kSize) {
+    const int some = static_cast<int>(std::min(kSize, count - first));
+    body(PackAt<T>{first, some, vectors && some == kSize});
+  }
+}
+
+/// What the engine of conversions does on CUDA. The pointers are valid on the host.
+inline void convert_as_devices_do(const Shape& shape, DType from_dtype, Format from_format,
+                                  const void* from, DType to_dtype, Format to_format, void* to) {
+  const ElementOrder from_order(shape, from_format), to_order(shape, to_format);
+  const int64_t count = storage_count(shape, to_format);
+  const auto convert_in = [&](auto zero) {
+    using T = decltype(zero);
+    const ValuesIn<T> x(from, stored_as<T>(from_dtype));
+    const ValuesOut<T> y(to, stored_as<T>(to_dtype));
+    if (to_order.same_as(from_order)) {
+      return each_pack<T>(count, aligned(x, y), ConvertPack<T>{x, y});
+    }
+    const ConvertOrdered<T> body(from_order, to_order, count, x, y);
+    for (int64_t i = 0; i < count; ++i) body(i);
+  };
+  const bool is_double = from_dtype == DType::f64 || to_dtype == DType::f64;
+  is_double ? convert_in(double{}) : convert_in(float{});
+}
 
 class FakeDevice : public DeviceBackend {
  public:
@@ -54,11 +84,12 @@ class FakeDevice : public DeviceBackend {
   }
   void add(DType dtype, int64_t count, std::span<const void* const> terms, void* to) override {
     ++launched;
-    dispatch_any_float(dtype, [&](auto zero) {
+    const auto add_in = [&](auto zero) {
       using T = decltype(zero);
-      const SumElement<T> sum(terms, to);
-      for (int64_t i = 0; i < count; ++i) sum(i);
-    });
+      const SumPack<T> sum(terms, stored_as<T>(dtype), to);
+      each_pack<T>(count, sum.are_aligned(), sum);
+    };
+    dtype == DType::f64 ? add_in(double{}) : add_in(float{});
   }
   void fill(DType dtype, int64_t count, double value, bool adds, void* y) override {
     dispatch_float(dtype, [&](auto zero) {

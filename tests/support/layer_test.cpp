@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/convert.hpp"
 #include "core/dispatch.hpp"
 #include "core/memory.hpp"
 #include "crema/random.hpp"
@@ -56,9 +57,10 @@ void write(Tensor& tensor, const std::vector<double>& values) {
 }
 
 void poison(Tensor& tensor) {
-  dispatch_float(tensor.dtype(), [&](auto zero) {
+  dispatch_any_float(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    std::fill_n(tensor.overwrite<T>(), tensor.storage(), std::numeric_limits<T>::quiet_NaN());
+    const T nan = convert_value<T>(std::numeric_limits<double>::quiet_NaN());
+    std::fill_n(tensor.overwrite<T>(), tensor.storage(), nan);
   });
 }
 
@@ -134,8 +136,9 @@ std::unique_ptr<Layer> make_loose_layer(const LayerCase& layer_case, Context& co
                                     .run = state,
                                     .phase = layer_case.phase,
                                     .dtype = options.dtype,
-                                    .trains = options.trains,
-                                    .arithmetic = options.arithmetic});
+                                     .activations = options.activations.value_or(options.dtype),
+                                     .trains = options.trains,
+                                     .arithmetic = options.arithmetic});
 }
 
 void LayerRun::make_tail(const LayerCase& layer_case) {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,8 @@ struct RunOptions {
   bool keeps_top_diffs = true;
   /// That of the reference.
   Arithmetic arithmetic = {.math = Math::strict};
+  /// Of the net's values between layers. Default: `dtype`.
+  std::optional<DType> activations = {};
 };
 
 /// The layer of a case, outside of any run.

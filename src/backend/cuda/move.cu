@@ -1,5 +1,6 @@
 // Rows of bytes, and elements in another order, on the device.
 #include "backend/cuda/kernels.cuh"
+#include "core/fast_division.hpp"
 #include "core/strided.hpp"
 
 namespace crema {
@@ -8,11 +9,13 @@ namespace {
 /// The rows in units of E; lengths and strides are counted in them.
 template <class E>
 struct CopyRows {
-  int64_t row, from_stride, to_stride;
+  FastDivision row;
+  int64_t from_stride, to_stride;
   const E* from;
   E* to;
   __device__ void operator()(int64_t i) const {
-    to[i / row * to_stride + i % row] = from[i / row * from_stride + i % row];
+    const auto at = row.divide(i);
+    to[at.quotient * to_stride + at.remainder] = from[at.quotient * from_stride + at.remainder];
   }
 };
 
@@ -21,14 +24,16 @@ constexpr int kMostAxes = 32;  // of a simplified box: more than blobs have
 template <class E>
 struct GatherElement {
   int rank;
-  int64_t extents[kMostAxes], strides[kMostAxes], offset;
+  FastDivision extents[kMostAxes];
+  int64_t strides[kMostAxes], offset;
   const E* from;
   E* to;
   __device__ void operator()(int64_t i) const {
     int64_t rest = i, at = offset;
     for (int a = rank - 1; a >= 0; --a) {
-      at += rest % extents[a] * strides[a];
-      rest /= extents[a];
+      const auto by = extents[a].divide(rest);
+      at += by.remainder * strides[a];
+      rest = by.quotient;
     }
     to[i] = from[at];
   }
@@ -43,11 +48,13 @@ void CudaBackend::gather(const StridedGather& box, size_t element_bytes, const v
     throw Error("CUDA gathers along ", kMostAxes, " axes at most, not ", box.rank());
   const auto gather_as = [&](auto element) {
     using E = decltype(element);
+    const int64_t count = box.count();
     GatherElement<E> body{box.rank(),         {}, {}, box.offset, static_cast<const E*>(from),
                           static_cast<E*>(to)};
-    std::copy(box.extents.begin(), box.extents.end(), body.extents);
+    std::transform(box.extents.begin(), box.extents.end(), body.extents,
+                   [=](int64_t extent) { return FastDivision(extent, count + 1); });
     std::copy(box.strides.begin(), box.strides.end(), body.strides);
-    cuda_for_each(*this, box.count(), body);
+    if (count > 0) cuda_for_each(*this, count, body);
   };
   switch (element_bytes) {
     case 1:
@@ -71,9 +78,12 @@ void CudaBackend::copy_rows(const RowCopy& copy, const void* from, void* to) {
     constexpr auto kBytes = static_cast<int64_t>(sizeof(E));
     if (all % kBytes != 0) return false;
     const int64_t row = copy.bytes / kBytes;
-    cuda_for_each(*this, copy.rows * row,
-                  CopyRows<E>{row, copy.from_stride / kBytes, copy.to_stride / kBytes,
-                              static_cast<const E*>(from), static_cast<E*>(to)});
+    const int64_t count = copy.rows * row;
+    if (count == 0) return true;
+    cuda_for_each(
+        *this, count,
+        CopyRows<E>{FastDivision(row, count), copy.from_stride / kBytes, copy.to_stride / kBytes,
+                    static_cast<const E*>(from), static_cast<E*>(to)});
     return true;
   };
   // The widest unit in which all is whole.
