@@ -55,6 +55,9 @@ class DataSource {
   virtual double take_wait_seconds() = 0;
   /// The key of sample `index` of the last batch, for messages. "" if there is none.
   virtual std::string record_key(int64_t index) const = 0;
+  /// Until the next batch, the functions below and record_key() are about the one this many batches
+  /// before the last. Sources that do not know it give no keys.
+  virtual void look_back(int /*batches*/) {}
   /// The same as the source has it: not cut, and with all bytes.
   virtual std::string raw_key(int64_t index) const { return record_key(index); }
   /// The key of a record of the source, as it has it. "" if there is none.

@@ -5,6 +5,7 @@
 
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
+#include "layer_support/device_labels.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -96,6 +97,7 @@ int64_t compared_items(Blobs bottom) {
 
 void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore,
                   std::string_view way_out, std::optional<int> background) {
+  counts_on_device_ = false;
   classes_.reshape(labels.shape());
   int32_t* out = classes_.overwrite<int32_t>();
   valid_ = 0;
@@ -119,6 +121,29 @@ void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::opt
       ++valid_;
     }
   });
+}
+
+void Labels::read_on_device(const Layer& layer, const Tensor& labels, int64_t inner,
+                            int64_t classes, std::optional<int> ignore,
+                            std::optional<int> background) {
+  if (check_ == nullptr) {
+    check_ = std::make_unique<DeviceCheck>(layer.context().device_run(), layer,
+                                           [this](int64_t index, double label) {
+                                             refuse(label, index, inner_, classes_checked_, {});
+                                           });
+  }
+  inner_ = inner;
+  classes_checked_ = classes;
+  classes_.reshape(labels.shape());
+  valid_ = labels.count();
+  counts_on_device_ = ignore.has_value();
+  read_device_labels(ComputeDevice(layer.context().backend()), *check_, labels,
+                     {classes, ignore, background}, classes_,
+                     counts_on_device_ ? &device_valid_ : nullptr);
+}
+
+int64_t Labels::valid() const {
+  return counts_on_device_ ? static_cast<int64_t>(device_valid_.read<double>()[0]) : valid_;
 }
 
 LossNormalization::LossNormalization(const LayerParameter& param, Mode mode) : mode_(mode) {
@@ -228,7 +253,13 @@ std::optional<int> ignored_label(const LayerParameter& param) {
 
 const int32_t* LabelledLayer::read_labels(const ComputeDevice& device, Blobs bottom,
                                           std::optional<int> background) {
-  labels_.read(bottom[1]->data, scores_.inner, scores_.size, ignored_, {}, background);
+  // A device of its own, as in tests of layers, has no run to report to.
+  if (device.on_host() || !context().on_gpu()) {
+    labels_.read(bottom[1]->data, scores_.inner, scores_.size, ignored_, {}, background);
+  } else {
+    labels_.read_on_device(*this, bottom[1]->data, scores_.inner, scores_.size, ignored_,
+                           background);
+  }
   return labels(device);
 }
 
@@ -279,6 +310,14 @@ void check_loss_settings(const LayerInit& init, const LossReads& reads) {
 LabelLoss::LabelLoss(const LayerInit& init, int axis, const LossReads& reads)
     : LabelledLayer(init, axis, ignored_label(init.param)), normalization_(init.param) {
   check_loss_settings(init, reads);
+}
+
+LossDivisor LabelLoss::device_divisor(const ComputeDevice& device) const {
+  const Tensor* const valid = device_valid_labels();
+  if (valid == nullptr) return {divisor()};
+  if (normalization_.mode() != LossNormalization::Mode::valid)
+    return {divisor(scores().positions())};
+  return {.count = device.read<double>(*valid)};
 }
 
 }  // namespace crema

@@ -23,6 +23,7 @@ class DeviceKernel : public Kernel {
     if (!any_of(propagate) && layer_.params().empty()) return;
     layer_.run_backward(ComputeDevice(layer_.context().backend()), top, propagate, bottom);
   }
+  bool capturable() const override { return layer_.capturable(); }
   void plan_scratch(ScratchPlan& plan) const override {
     if (scratch_bytes_ > 0) plan.need(kDeviceScratch, scratch_bytes_);
   }

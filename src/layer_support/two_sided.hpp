@@ -31,6 +31,9 @@ class TwoSidedLayer : public Layer {
                             const std::vector<bool>& propagate, Blobs bottom);
   /// Why a device cannot run these bottoms; "" if it can.
   virtual std::string device_refusal(Blobs /*bottom*/) const { return {}; }
+  /// Kernel::capturable() of the passes on a device. False where numbers that differ from pass to
+  /// pass reach them by value. What they read or write on the host need not be told.
+  virtual bool capturable() const { return true; }
   /// Bytes of pass_scratch() (layer_support/passes.hpp) that a pass takes.
   virtual size_t scratch_bytes() const { return 0; }
   /// As prepare_reference(), for the passes on a device.
