@@ -92,8 +92,8 @@ class Context {
  private:
   ContextOptions options_;
   std::unique_ptr<DeviceBackend> backend_;
-  std::unique_ptr<DeviceRun> device_run_;
   std::unique_ptr<Tuner> tuner_;
+  std::unique_ptr<DeviceRun> device_run_;
 };
 
 }  // namespace crema

@@ -91,13 +91,13 @@ struct NetOptions {
   /// its stored statistics, and backward leaves out what no other layer needs. Error for a name or
   /// a pattern of no layer.
   std::vector<std::string> freeze = {};
-  /// On a device: whether passes over the whole net are recorded once for each set of shapes and
-  /// then run as CUDA graphs, as far as the layers allow. Results are the same.
-  bool graphs = true;
   /// A run state owned by the caller. It must outlive the net; the caller changes it between
   /// passes. Null: the net has its own, with the seed of the context, and counts forward passes in
   /// it.
   RunState* run = nullptr;
+  /// On a device: whether passes over the whole net are recorded once for each set of shapes and
+  /// then run as CUDA graphs, as far as the layers allow. Results are the same.
+  bool graphs = true;
 };
 
 /// What happened to each layer's parameters when weights were loaded.

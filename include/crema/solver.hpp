@@ -42,10 +42,10 @@ struct SolverOptions {
   /// is replaced as a whole, by values that commas separate. Error for what is no field, or no
   /// value of one. Snapshots name them.
   std::vector<std::string> set = {};
-  /// NetOptions::graphs of all nets.
-  bool graphs = true;
   /// Error in place of a warning if the training net has no loss.
   bool needs_loss = false;
+  /// NetOptions::graphs of all nets.
+  bool graphs = true;
 };
 
 /// A request to a running solver; the result of Solver::poll.

@@ -55,9 +55,6 @@ class DataSource {
   virtual double take_wait_seconds() = 0;
   /// The key of sample `index` of the last batch, for messages. "" if there is none.
   virtual std::string record_key(int64_t index) const = 0;
-  /// Until the next batch, the functions below and record_key() are about the one this many batches
-  /// before the last. Sources that do not know it give no keys.
-  virtual void look_back(int /*batches*/) {}
   /// The same as the source has it: not cut, and with all bytes.
   virtual std::string raw_key(int64_t index) const { return record_key(index); }
   /// The key of a record of the source, as it has it. "" if there is none.
@@ -82,6 +79,10 @@ class DataSource {
   virtual void set_training_classes(const ClassNames& /*classes*/) {}
   /// The same with what they are from; before setup too, when it looks at the names alone.
   virtual ClassNames look_up_classes() const { return {}; }
+
+  /// Until the next batch, what is asked of samples of the last batch is about the one this many
+  /// batches before it. Sources that do not know that one give no keys.
+  virtual void look_back(int /*batches*/) {}
 };
 
 }  // namespace crema

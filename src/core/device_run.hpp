@@ -48,6 +48,8 @@ class DeviceRun {
 
   /// Whether a check was queued since the last call.
   bool take_checked() { return std::exchange(checked_, false); }
+  /// A check was queued, as part of a record.
+  void note_checked() { checked_ = true; }
   /// The layer whose check found the bad value of the report; null if it is gone.
   const Layer* layer_of(const DeviceReport& report) const;
   /// Throws the Error of that check.

@@ -127,7 +127,7 @@ void* Memory::access(Access how, DeviceBackend* device) {
   if (device == nullptr) {
     const DeviceBackend* const known = known_device();
     if (known != nullptr && known->access_log() != nullptr) known->access_log()->check_host(*this);
-    if (staged_ != nullptr && how == Access::overwrite) staged_->turn();
+    if (stop_ != nullptr && how == Access::overwrite) turn_staged();
     if (staged_ != nullptr && how == Access::change) staged_->settle();
   }
   if (how != Access::overwrite) fetch(device);
@@ -139,11 +139,15 @@ void* Memory::access(Access how, DeviceBackend* device) {
 }
 
 void Memory::stage(DeviceBackend& device, const int32_t* stop) {
-  if (staged_ != nullptr) return;
-  auto staged = std::make_unique<StagedUpload>(device, bytes_, stop);
-  if (host_ != nullptr) std::memcpy(staged->host(), host_, bytes_);
+  pointer(&device);
+  stop_ = stop;
+}
+
+void Memory::turn_staged() {
+  if (staged_ != nullptr) return staged_->turn();
+  // The contents are overwritten: those on the host now go.
+  staged_ = std::make_unique<StagedUpload>(*backend_, bytes_, stop_);
   release_host(std::exchange(host_, nullptr), bytes_);
-  staged_ = std::move(staged);
 }
 
 void Memory::trust_device() {

@@ -59,7 +59,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// they go there without a wait (core/staged_upload.hpp), unless *stop is not 0. The memory is no
   /// piece, and has one tensor. A pointer of an earlier overwrite is of no use after a later one.
   void stage(DeviceBackend& device, const int32_t* stop);
-  bool is_staged() const { return staged_ != nullptr; }
+  bool is_staged() const { return stop_ != nullptr; }
   /// The copy on the device counts, whatever the host has written since.
   void trust_device();
   /// The contents of this version are used in another form.
@@ -68,6 +68,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   const void* on_device() const;
 
  private:
+  /// Before the host overwrites staged contents.
+  void turn_staged();
   // Null means the host.
   void* pointer(DeviceBackend* device);
   /// Copies the contents from the other side if that copy is newer.
@@ -90,6 +92,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void* host_ = nullptr;
   void* device_ = nullptr;
   DeviceBackend* backend_ = nullptr;
+  const int32_t* stop_ = nullptr;         // of stage()
   std::unique_ptr<StagedUpload> staged_;  // has the host copy; null: host_ is that
 };
 

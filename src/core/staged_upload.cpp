@@ -39,13 +39,21 @@ void StagedUpload::settle() {
 }
 
 void StagedUpload::upload(void* to) {
+  backend_.copy_unless(stop_, to, arrive(bytes_), bytes_);
+  taken();
+}
+
+const void* StagedUpload::arrive(size_t bytes) {
   Side& side = sides_[side_];
   if (has_taken_) backend_.queue_wait(DeviceQueue::upload, *taken_);
-  backend_.upload(arrived_, side.pinned, bytes_);
+  backend_.upload(arrived_, side.pinned, bytes);
   backend_.record(*side.uploaded, DeviceQueue::upload);
   side.in_use = true;
   backend_.queue_wait(DeviceQueue::work, *side.uploaded);
-  backend_.copy_unless(stop_, to, arrived_, bytes_);
+  return arrived_;
+}
+
+void StagedUpload::taken() {
   backend_.record(*taken_, DeviceQueue::work);
   has_taken_ = true;
 }

@@ -20,7 +20,7 @@ class StagedUpload {
   StagedUpload(const StagedUpload&) = delete;
   StagedUpload& operator=(const StagedUpload&) = delete;
 
-  DeviceBackend& backend() const { return backend_; }
+  size_t bytes() const { return bytes_; }
   /// The contents on the host.
   void* host() const { return sides_[side_].pinned; }
   /// For contents that are overwritten: the other buffer becomes host().
@@ -29,6 +29,10 @@ class StagedUpload {
   void settle();
   /// Queued: `to`, memory of the device, becomes host().
   void upload(void* to);
+  /// The same in two steps: the first bytes of host() come to memory of the device, which work
+  /// reads that is queued between them.
+  const void* arrive(size_t bytes);
+  void taken();
 
  private:
   struct Side {

@@ -36,27 +36,30 @@ class Labels {
             std::string_view way_out = {}, std::optional<int> background = {});
 
   /// The same on the device of the context of `layer`, queued: the run of the device reports a bad
-  /// label.
-  void read_on_device(const Layer& layer, const Tensor& labels, int64_t inner, int64_t classes,
-                      std::optional<int> ignore, std::optional<int> background = {});
+  /// label, for which `explain` then throws.
+  void read_on_device(const Layer& layer, const Tensor& labels, int64_t classes,
+                      std::optional<int> ignore, std::optional<int> background,
+                      const DeviceCheck::Explain& explain);
 
   /// i32, one for each position: the class, or -1 if the position is ignored, or the number of
   /// classes if it is background.
   const Tensor& classes() const { return classes_; }
-  /// Number of positions that are not ignored. Waits for the device if the labels were read there
-  /// and some may be ignored.
-  int64_t valid() const;
-  /// For labels that were read on a device: their valid(), f64, where it is not known on the host;
-  /// null where it is.
+  /// Number of positions that are not ignored; of labels on a device, where none is ignored,
+  /// `positions`. Waits for the device where it counts them.
+  int64_t valid(int64_t positions) const;
+  /// Whether the labels were read on a device.
+  bool on_device() const { return on_device_; }
+  /// For such labels: their valid(), f64, if some may be ignored; else null.
   const Tensor* device_valid() const { return counts_on_device_ ? &device_valid_ : nullptr; }
+  /// Throws the Error of a label.
+  [[noreturn]] static void refuse(double label, int64_t index, int64_t inner, int64_t classes,
+                                  std::string_view way_out = {});
 
  private:
   Tensor classes_{Shape{0}, DType::i32};
   int64_t valid_ = 0;
-  // Of labels on a device:
   std::unique_ptr<DeviceCheck> check_;
-  int64_t inner_ = 1, classes_checked_ = 0;
-  bool counts_on_device_ = false;
+  bool on_device_ = false, counts_on_device_ = false;
   Tensor device_valid_{Shape{1}, DType::f64};
 };
 
@@ -118,7 +121,7 @@ class LabelledLayer : public TwoSidedLayer {
     return device.read<int32_t>(labels_.classes());
   }
   /// See Labels::valid().
-  int64_t valid_labels() const { return labels_.valid(); }
+  int64_t valid_labels() const { return labels_.valid(scores_.positions()); }
   const Tensor* device_valid_labels() const { return labels_.device_valid(); }
   const AxisSplit& scores() const { return scores_; }
 

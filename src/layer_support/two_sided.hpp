@@ -31,13 +31,13 @@ class TwoSidedLayer : public Layer {
                             const std::vector<bool>& propagate, Blobs bottom);
   /// Why a device cannot run these bottoms; "" if it can.
   virtual std::string device_refusal(Blobs /*bottom*/) const { return {}; }
-  /// Kernel::capturable() of the passes on a device. False where numbers that differ from pass to
-  /// pass reach them by value. What they read or write on the host need not be told.
-  virtual bool capturable() const { return true; }
   /// Bytes of pass_scratch() (layer_support/passes.hpp) that a pass takes.
   virtual size_t scratch_bytes() const { return 0; }
   /// As prepare_reference(), for the passes on a device.
   virtual void prepare_device(Blobs bottom, Blobs top) { prepare_reference(bottom, top); }
+  /// Kernel::capturable() of the passes on a device. False where numbers that differ from pass to
+  /// pass reach them by value. What they read or write on the host need not be told.
+  virtual bool capturable() const { return true; }
   void forward_cpu(Blobs bottom, Blobs top) final { run_forward(ComputeDevice(), bottom, top); }
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) final;
 };

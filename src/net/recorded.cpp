@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/data_source.hpp"
+#include "core/device_run.hpp"
 #include "net/plan.hpp"
 
 namespace crema {
@@ -110,7 +110,9 @@ void RecordedPass::split(const Plan& plan) {
     part.recordable = part.recordable && part.end - part.begin >= kFewestActions;
     for (Part& known : parts_) {
       part.has_run = part.has_run || known.has_run;
-      if (known.begin == part.begin && known.end == part.end) part = std::move(known);
+      if (!part.recordable || known.begin != part.begin || known.end != part.end) continue;
+      part.made = known.made;
+      part.records = std::move(known.records);
     }
   }
   parts_ = std::move(parts);
@@ -162,6 +164,8 @@ void RecordedPass::run_part(Plan& plan, Part& part, const std::function<void(siz
 RecordedPass::Record RecordedPass::record(Plan& plan, const Part& part,
                                           const std::function<void(size_t)>& run, size_t& at) {
   DeviceBackend& backend = plan.context->backend();
+  DeviceRun& device_run = plan.context->device_run();
+  const bool checked = device_run.take_checked();
   Record made;
   made.cleared_before = cleared(plan);
   AccessLog log;
@@ -176,6 +180,8 @@ RecordedPass::Record RecordedPass::record(Plan& plan, const Part& part,
     }
     made.graph = recording.end();
   }
+  made.checks = device_run.take_checked();
+  if (checked || made.checks) device_run.note_checked();
   made.cleared_after = cleared(plan);
   made.loss_scale = plan.loss_scale;
   made.generation = backend.generation();
@@ -219,6 +225,7 @@ void RecordedPass::launch(Plan& plan, const Part& part, Record& record,
       memory->access(Access::change, &backend);
   }
   backend.launch(*record.graph);
+  if (record.checks) plan.context->device_run().note_checked();
   set_cleared(plan, record.cleared_after);
 }
 

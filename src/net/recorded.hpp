@@ -46,6 +46,7 @@ class RecordedPass {
     std::vector<bool> cleared_before, cleared_after;  // of each parameter of the net
     double loss_scale = 1;
     uint64_t generation = 0;
+    bool checks = false;  // DeviceRun::take_checked()
   };
   /// Actions [begin, end).
   struct Part {
