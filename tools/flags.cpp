@@ -62,6 +62,8 @@ DEFINE_bool(
     fuse, true,
     "Fuse layers. Where nothing trains, BatchNorm and Scale are folded into convolutions, which "
     "rounds differently.");
+DEFINE_bool(no_cuda_graphs, false,
+            "Do not record passes on a GPU to run them as CUDA graphs. Results are the same.");
 DEFINE_string(simd, "",
               "The widest vectors to use: baseline, sse4, avx2 or avx512. Default: the widest that "
               "the processor has. Has a default --tuning_file of its own. OpenBLAS chooses by "
@@ -133,6 +135,7 @@ void set_net_rules(Options& options) {
   options.stages = split_list(FLAGS_stage);
   options.fuse = FLAGS_fuse;
   options.memory_budget = memory_budget();
+  options.graphs = !FLAGS_no_cuda_graphs;
 }
 
 /// The one device to compute on.

@@ -107,7 +107,7 @@ extern const Command kSummary = {
     "statistics of BatchNorm among them), GFLOP forward, bytes of its tops, memory format and\n"
     "engine; then what was fused, totals, memory and notes.",
     {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
-     "memory_budget", "phase", "level", "stage"},
+     "memory_budget", "no_cuda_graphs", "phase", "level", "stage"},
     summary,
     1,
     NetUse::builds};

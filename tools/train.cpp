@@ -196,7 +196,7 @@ extern const Command kTrain = {
     {"solver",  "snapshot",      "resume",        "weights",     "strict",        "gpu",
      "threads", "engine",        "tune",          "tuning_file", "seed",          "plugin",
      "fuse",    "memory_budget", "level",         "stage",       "sigint_effect", "sighup_effect",
-     "set",     "freeze",        "allow_no_loss", "overwrite"},
+     "set",     "freeze",        "allow_no_loss", "overwrite",   "no_cuda_graphs"},
     train,
     1,
     NetUse::runs};

@@ -17,6 +17,7 @@
 namespace crema {
 
 class DeviceBackend;
+class DeviceRun;
 class Tuner;
 
 struct Device {
@@ -64,6 +65,8 @@ class Context {
  public:
   /// Error if the device does not exist, or if the library was built without support for it.
   explicit Context(ContextOptions options = {});
+  /// With a device of the caller's own, in place of that of ContextOptions::device.
+  Context(ContextOptions options, std::unique_ptr<DeviceBackend> backend);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -79,6 +82,8 @@ class Context {
   void log(Severity severity, const std::string& message) const;
   /// Memory and libraries of the device. Error on the CPU.
   DeviceBackend& backend() const;
+  /// What kernels read of the present pass, and what they report. Error on the CPU.
+  DeviceRun& device_run() const;
   /// Measured times and choices, shared by the nets of this context.
   Tuner& tuner() const { return *tuner_; }
   /// Writes the tuning file if there are new times. A net calls this when it has planned.
@@ -88,6 +93,7 @@ class Context {
   ContextOptions options_;
   std::unique_ptr<DeviceBackend> backend_;
   std::unique_ptr<Tuner> tuner_;
+  std::unique_ptr<DeviceRun> device_run_;
 };
 
 }  // namespace crema

@@ -99,6 +99,9 @@ struct NetOptions {
   /// passes. Null: the net has its own, with the seed of the context, and counts forward passes in
   /// it.
   RunState* run = nullptr;
+  /// On a device: whether passes over the whole net are recorded once for each set of shapes and
+  /// then run as CUDA graphs, as far as the layers allow. Results are the same.
+  bool graphs = true;
 };
 
 /// What happened to each layer's parameters when weights were loaded.

@@ -30,6 +30,12 @@ class ScratchPlan {
     if (std::ssize(most) < threads) most.resize(static_cast<size_t>(threads));
     for (size_t t = 0; t < static_cast<size_t>(threads); ++t) most[t] = std::max(most[t], bytes);
   }
+  /// The sum over all threads of a place.
+  size_t bytes(std::string_view place) const {
+    const auto found = most_.find(std::string(place));
+    if (found == most_.end()) return 0;
+    return std::accumulate(found->second.begin(), found->second.end(), size_t{0});
+  }
   /// The sum over all places and threads.
   size_t bytes() const {
     size_t sum = 0;

@@ -44,6 +44,8 @@ struct SolverOptions {
   std::vector<std::string> set = {};
   /// Error in place of a warning if the training net has no loss.
   bool needs_loss = false;
+  /// NetOptions::graphs of all nets.
+  bool graphs = true;
 };
 
 /// A request to a running solver; the result of Solver::poll.
@@ -166,6 +168,11 @@ class Solver {
   /// run that has one needs no weights to start from (SolverOptions::weights).
   static bool has_snapshot(const SolverParameter& param, const SourceMap& source);
 
+  /// On a device, the host queues an iteration while the one before runs: on_iteration is told of
+  /// it when the next one is queued, and an Error about it comes then; parameters are those before
+  /// it. What is displayed, tested or snapshotted is waited for, as is the last iteration of
+  /// step(), and each one with lr_policy "plateau", which needs the loss, or with debug_info.
+  ///
   /// Called before each iteration and before each batch of a test. The result `snapshot` writes a
   /// snapshot. `stop` ends solve(), step() or test(), after a snapshot if the solver takes
   /// snapshots.

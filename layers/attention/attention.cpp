@@ -266,6 +266,7 @@ class AttentionLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) { fit_blocks<T>(); });
   }
   void prepare_device(Blobs, Blobs) override {}
+  bool capturable() const override { return dropout_.threshold == 0; }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     Random random(run().seed, stream_ + run().pass, run().iteration);

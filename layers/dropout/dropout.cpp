@@ -12,6 +12,7 @@
 #include "core/transpose.hpp"
 #include "crema/random.hpp"
 #include "layer_support/options.hpp"
+#include "layer_support/pass_key.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
@@ -23,9 +24,9 @@ namespace {
 /// format, the device or the number of threads. Element i takes the 16 bits number i % 8 of Philox
 /// block i / 8. The mask is never stored: backward makes it again.
 struct DropoutMath {
-  uint32_t key0 = 0, key1 = 0;  // from (seed, layer, iteration, pass)
-  uint32_t threshold = 0;       // words below it drop: ratio * 2^16, 0 in TEST
-  float scale = 1;              // of what stays
+  RandomKey key = {};      // from (seed, layer, iteration, pass)
+  uint32_t threshold = 0;  // words below it drop: ratio * 2^16, 0 in TEST
+  float scale = 1;         // of what stays
 
   /// x -> y in forward, dy -> dx in backward.
   template <class T>
@@ -45,10 +46,11 @@ struct Drop {
   ValuesIn<T> x;
   ValuesOut<T> y;
   CREMA_FUNCTOR void operator()(int64_t block) const {
+    const RandomKey key = math.key.known();
     const PhiloxBlock drawn =
         philox_block({static_cast<uint32_t>(block),
                       static_cast<uint32_t>(static_cast<uint64_t>(block) >> 32), 0, 0},
-                     math.key0, math.key1);
+                     key.key0, key.key1);
     const uint32_t pairs[] = {drawn.a, drawn.b, drawn.c, drawn.d};
     constexpr int kStep = kPackSize<T>;
     for (int part = 0; part < kGroup; part += kStep) {
@@ -109,9 +111,10 @@ struct DropChannels {
   /// A bit for each word of a Philox block: whether it drops.
   CREMA_FUNCTOR uint32_t of_block(int64_t number) const {
     const auto block = static_cast<uint64_t>(number);
+    const RandomKey key = math.key.known();
     const PhiloxBlock drawn =
         philox_block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                     math.key0, math.key1);
+                     key.key0, key.key1);
     const uint32_t pairs[] = {drawn.a, drawn.b, drawn.c, drawn.d};
     uint32_t bits = 0;
     for (int word = 0; word < 8; ++word) {
@@ -129,7 +132,7 @@ constexpr int64_t kRoomBefore = 8, kRoomBehind = 8 * kWordBlocks;
 void draw_run(const DropoutMath& math, int64_t first, int64_t n, uint16_t* words) {
   const int64_t skip = first % 8;
   const int64_t blocks = (skip + n + kRoomBehind - 1) / kRoomBehind * kWordBlocks;
-  draw_words(math.key0, math.key1, first / 8, blocks, words - skip);
+  draw_words(math.key.key0, math.key.key1, first / 8, blocks, words - skip);
 }
 
 template <class T>
@@ -238,9 +241,7 @@ class DropoutLayer : public TwoSidedLayer {
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     // One Philox block makes the key of all others.
-    Random random(seed_.value_or(run().seed), stream_ + run().pass, run().iteration);
-    math_.key0 = random.next_u32();
-    math_.key1 = random.next_u32();
+    if (math_.threshold > 0) key_.draw(device, *this, stream_, seed_);
     apply(device, bottom[0]->data, top[0]->data);
   }
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
@@ -262,6 +263,8 @@ class DropoutLayer : public TwoSidedLayer {
   void apply(const ComputeDevice& device, const Tensor& from, Tensor& to) const {
     if (!drops()) return copy(device, from, to);
     if (to.count() == 0) return;
+    DropoutMath math = math_;
+    math.key = key_.on(device);
     const ElementOrder order(to.shape(), to.format()), logical(to.shape(), Format::contiguous);
     const bool in_order = order.same_as(logical);
     dispatch_float(dtype(), [&]<class T>(T) {
@@ -272,7 +275,7 @@ class DropoutLayer : public TwoSidedLayer {
         if (in_order) {
           constexpr int kGroup = Drop<T>::kGroup;
           return for_each(device, (count + kGroup - 1) / kGroup, kElementGrain,
-                          Drop<T>{math_, count, aligned(x, y), x, y});
+                          Drop<T>{math, count, aligned(x, y), x, y});
         }
         constexpr int kLanes = kPackSize<T>, kPlaces = DropChannels<T>::kPlaces;
         const int64_t packs = (order.channels + kLanes - 1) / kLanes;
@@ -280,18 +283,19 @@ class DropoutLayer : public TwoSidedLayer {
         const int64_t all = to.shape()[0] * packs * parts;
         return for_each(
             device, all, kElementGrain,
-            DropChannels<T>{math_, order.channels, order.places,
+            DropChannels<T>{math, order.channels, order.places,
                             aligned(x, y) && order.channels % kLanes == 0,
                             FastDivision(packs, all + 1), FastDivision(parts, all + 1), x, y});
       }
       const T* x = from.read<T>();
       T* y = to.overwrite<T>();
-      in_order ? drop_in_order(math_, to.count(), x, y)
-               : drop_by_channels(math_, order, to.shape().dim_or_1(0), x, y);
+      in_order ? drop_in_order(math, to.count(), x, y)
+               : drop_by_channels(math, order, to.shape().dim_or_1(0), x, y);
     });
   }
 
-  DropoutMath math_;
+  DropoutMath math_;  // without the key
+  PassKey key_;
   uint64_t stream_;               // of the layer's name
   std::optional<uint64_t> seed_;  // random_seed
 };

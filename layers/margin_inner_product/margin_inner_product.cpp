@@ -232,6 +232,8 @@ class MarginInnerProductLayer : public TwoSidedLayer {
     return {product, 2 * product};
   }
 
+  /// Lambda follows the iteration.
+  bool capturable() const override { return false; }
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     labels_.read(*bottom[1], outputs_, "raise num_output or fix the labels");
     lambda_ = lambda();

@@ -8,6 +8,7 @@
 #include "core/move.hpp"
 #include "core/philox.hpp"
 #include "crema/random.hpp"
+#include "layer_support/pass_key.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/noise/noise_math.hpp"
@@ -20,15 +21,17 @@ namespace {
 template <class T>
 struct AddNoise {
   NoiseMath math;
-  uint32_t key0, key1;
+  RandomKey drawn_key;
   const T* range;  // null: 1
   const T* x;
   T* y;
 
   CREMA_FUNCTOR void operator()(int64_t i) const {
     const auto block = static_cast<uint64_t>(i / 4);
-    const PhiloxBlock drawn = philox_block(
-        {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}, key0, key1);
+    const RandomKey key = drawn_key.known();
+    const PhiloxBlock drawn =
+        philox_block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+                     key.key0, key.key1);
     const uint32_t words[] = {drawn.a, drawn.b, drawn.c, drawn.d};
     y[i] = math.apply(x[i], words[i % 4], range ? *range : T{1});
   }
@@ -40,7 +43,7 @@ struct AddNoise {
     for (int64_t at = begin; at < end; at += kStep) {
       const int64_t n = std::min(kStep, end - at), skip = at % 4;
       const int64_t blocks = (skip + n + kTogether - 1) / kTogether * kWordBlocks;
-      draw_words(key0, key1, at / 4, blocks, halves);
+      draw_words(drawn_key.key0, drawn_key.key1, at / 4, blocks, halves);
       for (int64_t k = 0; k < 4 * blocks; ++k)
         words[k] = halves[2 * k] | uint32_t{halves[2 * k + 1]} << 16;
       if constexpr (std::is_same_v<T, float>) {
@@ -101,14 +104,13 @@ class NoiseLayer : public TwoSidedLayer {
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     if (!adds_) return copy(device, bottom[0]->data, top[0]->data);
     // One Philox block makes the key of all others.
-    Random random(run().seed, stream_ + run().pass, run().iteration);
-    const uint32_t key0 = random.next_u32(), key1 = random.next_u32();
+    key_.draw(device, *this, stream_);
     const int64_t count = bottom[0]->count();
     dispatch_float(dtype(), [&]<class T>(T) {
       const T* x = device.read<T>(bottom[0]->data);
       const T* range = by_range_ ? greatest<T>(device, count, x) : nullptr;
       for_each(device, count, kPassGrain,
-               AddNoise<T>{math_, key0, key1, range, x, device.overwrite<T>(top[0]->data)});
+               AddNoise<T>{math_, key_.on(device), range, x, device.overwrite<T>(top[0]->data)});
     });
   }
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
@@ -138,6 +140,7 @@ class NoiseLayer : public TwoSidedLayer {
 
   NoiseMath math_;
   bool adds_ = false, by_range_ = false;
+  PassKey key_;
   uint64_t stream_;  // of the layer's name
   Tensor maxima_;    // of parts of the bottom, and of all
 };

@@ -50,6 +50,7 @@ class PoolingLayer : public TwoSidedLayer {
   std::optional<PlacedMap> places_of(int t) const override;
 
   /// Own kernels on CUDA, since cuDNN's windows end differently: published ones are rounded up.
+  bool capturable() const override { return !samples(); }
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;

@@ -60,6 +60,9 @@ struct SoftmaxLabelGradient {
   const T* probability;
   const int32_t* labels;
   Out dx;
+  // Where a device counts the labels, the scale is weight / max(*count, 1).
+  const double* count = nullptr;
+  double weight = 0;
 
   struct Targets {
     T own, other;
@@ -125,11 +128,13 @@ struct SoftmaxLabelGradient {
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
     const Targets given = targets();
+    SoftmaxLabelGradient scaled = *this;
+    if (count != nullptr) scaled.scale = static_cast<T>(weight / (*count > 1 ? *count : 1));
     for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
       const int64_t at = split.at(i) + c * split.inner;
       const auto number = static_cast<int32_t>(c);
-      dx[at] = target.weight ? gradient<true>(given, at, number, labels[i])
-                             : gradient<false>(given, at, number, labels[i]);
+      dx[at] = target.weight ? scaled.template gradient<true>(given, at, number, labels[i])
+                             : scaled.template gradient<false>(given, at, number, labels[i]);
     }
   }
 };

@@ -83,6 +83,17 @@ struct StoreLosses {
   CREMA_FUNCTOR void operator()(int64_t i) const { loss[i] = static_cast<T>(term(i)); }
 };
 
+/// The loss from the sum of its terms, which a device divides by what it has counted.
+template <class T>
+struct DivideLoss {
+  const double* sum;
+  LossDivisor divisor;
+  T* loss;
+  CREMA_FUNCTOR void operator()(int64_t) const {
+    *loss = static_cast<T>(*sum * (1 / divisor.value()));
+  }
+};
+
 /// Top 2, if it is there, is that of SoftmaxWithLossOHEM.
 class SoftmaxLossLayer : public LabelLoss {
  public:
@@ -168,11 +179,11 @@ class SoftmaxLossLayer : public LabelLoss {
         check_probabilities(scores(), bottom[1]->data, true);
         const T* given = device.read<T>(bottom[1]->data);
         sum_losses(
-            device, top, divisor(scores().positions()), loss,
+            device, top, {divisor(scores().positions())}, loss,
             TargetLoss<T>{{split, smoothing_, weights_.weight<T>(device), given}, x, log_sum});
       } else {
         sum_losses(
-            device, top, divisor(), loss,
+            device, top, label_divisor(device), loss,
             SoftmaxLabelLoss<T, ValuesIn<T>>{split, label_target<T>(device), x, log_sum, labels});
       }
     });
@@ -196,10 +207,12 @@ class SoftmaxLossLayer : public LabelLoss {
               TargetGradient<T, Out>{target, weight / divisor(scores().positions()), probability,
                                      dx});
         }
-        for_each_position(side, split, 4 * kGrain,
-                          SoftmaxLabelGradient<T, Out>{split, label_target<T>(device),
-                                                       static_cast<T>(weight / divisor()),
-                                                       probability, this->labels(device), dx});
+        const LossDivisor divisor = label_divisor(device);
+        for_each_position(
+            side, split, 4 * kGrain,
+            SoftmaxLabelGradient<T, Out>{split, label_target<T>(device),
+                                         static_cast<T>(weight / divisor.known), probability,
+                                         this->labels(device), dx, divisor.count, weight});
       };
       if (device.on_host()) return run(HostSide(), device.overwrite<T>(diff));
       run(DeviceSide(device), values_out<T>(device, diff));
@@ -216,10 +229,19 @@ class SoftmaxLossLayer : public LabelLoss {
   AxisSplit split_of(const Tensor& tensor) const {
     return tensor.format() == Format::channels_last ? scores().innermost() : scores();
   }
+  LossDivisor label_divisor(const ComputeDevice& device) const {
+    return device.on_host() ? LossDivisor{divisor()} : device_divisor(device);
+  }
   template <class T, class Term>
-  void sum_losses(const ComputeDevice& device, Blobs top, double divisor, T* loss,
-                  const Term& term) const {
-    sum(device, scores().positions(), kGrain, term, 1 / divisor, loss);
+  void sum_losses(const ComputeDevice& device, Blobs top, const LossDivisor& divisor, T* loss,
+                  const Term& term) {
+    if (divisor.count == nullptr) {
+      sum(device, scores().positions(), kGrain, term, 1 / divisor.known, loss);
+    } else {
+      double* const all = device.overwrite<double>(sum_);
+      sum(device, scores().positions(), kGrain, term, 1.0, all);
+      for_each(device, 1, 1, DivideLoss<T>{all, divisor, loss});
+    }
     if (top.size() < 3) return;
     for_each(device, scores().positions(), kGrain,
              StoreLosses<T, Term>{term, device.overwrite<T>(top[2]->data)});
@@ -233,6 +255,7 @@ class SoftmaxLossLayer : public LabelLoss {
   ClassWeights weights_;
   bool soft_ = false;                     // labels are probabilities of the classes
   Tensor log_sum_{Shape{0}, DType::f64};  // of the sum of exponentials, one a position
+  Tensor sum_{Shape{1}, DType::f64};      // of the losses, on a device that counts the labels
   Tensor target_;       // the labels, where they are probabilities and the layer trains
   Tensor probability_;  // of the scores' shape, where the layer trains
 };

@@ -1,7 +1,9 @@
 // SpatialDropout: zeroes whole channels at random while training. See README.md.
 #include <cmath>
 
+#include "core/device_run.hpp"
 #include "core/dispatch.hpp"
+#include "core/philox.hpp"
 #include "crema/random.hpp"
 #include "layer_support/channel_factors.hpp"
 #include "layer_support/options.hpp"
@@ -12,6 +14,24 @@
 
 namespace crema {
 namespace {
+
+/// The factors that draw_factors() draws on the host, four at a time, on a device.
+template <class T>
+struct DrawFactors {
+  const PassState* state;
+  uint64_t stream, threshold;
+  T kept;
+  int64_t count;
+  T* to;
+
+  CREMA_FUNCTOR void operator()(int64_t number) const {
+    const PhiloxBlock drawn = random_block(state->seed, stream + state->pass, state->iteration,
+                                           static_cast<uint64_t>(number));
+    const uint32_t words[] = {drawn.a, drawn.b, drawn.c, drawn.d};
+    for (int64_t k = 0; k < 4 && 4 * number + k < count; ++k)
+      to[4 * number + k] = words[k] < threshold ? T{0} : kept;
+  }
+};
 
 class SpatialDropoutLayer : public TwoSidedLayer {
  public:
@@ -49,7 +69,7 @@ class SpatialDropoutLayer : public TwoSidedLayer {
   }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
-    if (ratio_ > 0) draw_factors();
+    if (ratio_ > 0) draw_factors(device);
     apply(device, bottom[0]->data, top[0]->data);
   }
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
@@ -65,11 +85,17 @@ class SpatialDropoutLayer : public TwoSidedLayer {
 
  private:
   /// 0, or 1 / (1 - ratio): channel c of sample n takes word n * C + c of the pass.
-  void draw_factors() {
-    Random random(run().seed, stream_ + run().pass, run().iteration);
+  void draw_factors(const ComputeDevice& device) {
     const auto threshold = static_cast<uint64_t>(std::llround(ratio_ * 0x1p32));
     dispatch_float(dtype(), [&]<class T>(T) {
       const T kept = static_cast<T>(0x1p32 / (0x1p32 - static_cast<double>(threshold)));
+      if (!device.on_host() && context().on_gpu()) {
+        const int64_t count = factors_.count();
+        return for_each(device, (count + 3) / 4, kElementGrain,
+                        DrawFactors<T>{&context().device_run().block()->state, stream_, threshold,
+                                       kept, count, device.overwrite<T>(factors_)});
+      }
+      Random random(run().seed, stream_ + run().pass, run().iteration);
       T* const to = factors_.overwrite<T>();
       for (int64_t i = 0; i < factors_.count(); ++i) {
         to[i] = random.next_u32() < threshold ? T{0} : kept;

@@ -1,11 +1,13 @@
-// What the solver does with all parameters at once, on the device where they lie: nothing but a
-// number comes back. In backend/cuda, with a stub in backend/none.
+// What the solver does with all parameters at once, on the device where they lie: nothing comes
+// back but the report of the run. In backend/cuda, with a stub in backend/none that serves the
+// device of the tests.
 #pragma once
 
 #include <vector>
 
 #include "backend/update_math.hpp"
 #include "core/device.hpp"
+#include "core/device_report.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {
@@ -19,13 +21,52 @@ struct UpdateArrays {
   void* average = nullptr;  // of the parameters; null: none
 };
 
-/// As cpu_update of backend/cpu/update.hpp, with local rates where the settings say so. `runs.runs`
-/// is device memory.
-bool device_update(DeviceBackend& backend, const UpdateRuns& runs, const AnyUpdateRule& rule,
-                   const UpdateSettings& settings, const UpdateStep& step,
-                   const UpdateArrays& arrays);
+/// What differs between updates, in memory of the device: kernels that were recorded read it there.
+struct UpdateNumbers {
+  UpdateSettings settings;
+  UpdateStep step;
+  double most_norm = 0;   // of the gradients, before they are scaled down to it; 0: no limit
+  double loss_scale = 1;  // which is in the gradients, and not in most_norm
+};
 
-/// The sum of squares of the gradients over all runs, in double, in the same order every time.
-double device_squares(DeviceBackend& backend, const UpdateRuns& runs, const UpdateArrays& arrays);
+template <class Rule>
+struct UpdateBlock {
+  UpdateNumbers numbers;
+  Rule rule;
+};
+
+/// Bytes of any UpdateBlock.
+inline constexpr size_t kUpdateBlockBytes = 512;
+
+/// Behind the sum of squares of the gradients: scales the step, or fails where the sum is none.
+CREMA_FUNCTOR void limit_norm(RunBlock& run, UpdateNumbers& numbers, double squares) {
+  const double norm = sqrt(squares) / numbers.loss_scale;
+  if (!(norm - norm == 0)) {
+    run.fail(DeviceFailure::gradient);
+  } else if (norm > numbers.most_norm) {
+    numbers.step.gradient_scale *= numbers.most_norm / norm;
+  }
+}
+
+/// Behind the update.
+CREMA_FUNCTOR void finish_update(RunBlock& run) {
+  if (run.report.bad_step != 0) run.fail(DeviceFailure::step);
+  run.report.bad_step = 0;
+}
+
+/// An update of a device.
+struct DeviceUpdate {
+  UpdateRuns runs;  // in memory of the device, as all pointers here
+  UpdateArrays arrays;
+  void* block = nullptr;  // UpdateBlock of the rule
+  RunBlock* run = nullptr;
+};
+
+/// Queued: as cpu_update of backend/cpu/update.hpp, with local rates and the limit of the norm
+/// where the numbers say so. Nothing changes if the run has failed, or if a gradient is not finite,
+/// which is a failure then; a step that is not finite is one too. `rule` and `numbers` are those in
+/// the block: they choose the kernels.
+void device_update(DeviceBackend& backend, const DeviceUpdate& update, const AnyUpdateRule& rule,
+                   const UpdateNumbers& numbers);
 
 }  // namespace crema

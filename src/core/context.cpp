@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/device.hpp"
+#include "core/device_run.hpp"
 #include "core/thread_limit.hpp"
 #include "core/tuner.hpp"
 #include "core/utf8.hpp"
@@ -44,14 +45,21 @@ std::string user_tuning_file() {
   return home != nullptr && *home != 0 ? text(home, "/.cache/crema/tuning") : "";
 }
 
-Context::Context(ContextOptions options)
-    : options_(std::move(options)), tuner_(std::make_unique<Tuner>()) {
+Context::Context(ContextOptions options) : Context(std::move(options), nullptr) {}
+
+Context::Context(ContextOptions options, std::unique_ptr<DeviceBackend> backend)
+    : options_(std::move(options)),
+      backend_(std::move(backend)),
+      tuner_(std::make_unique<Tuner>()) {
   options_.threads = chosen_threads(options_.threads);
   if (options_.device.index < 0)
     throw Error("device ", options_.device.index, " does not exist; devices count from 0");
-  if (options_.device.type == DeviceType::cuda) {
+  if (backend_ != nullptr) {
+    options_.device.type = DeviceType::cuda;
+  } else if (options_.device.type == DeviceType::cuda) {
     backend_ = make_cuda_backend(options_.device.index);
   }
+  if (backend_ != nullptr) device_run_ = std::make_unique<DeviceRun>(*backend_);
   if (options_.tuning_file.empty()) return;
   const std::string why = why_no_tuning_file(options_.tuning_file);
   if (why.empty()) {
@@ -81,6 +89,12 @@ DeviceBackend& Context::backend() const {
   if (backend_ == nullptr)
     throw Error("a context on the CPU has no device; set ContextOptions::device");
   return *backend_;
+}
+
+DeviceRun& Context::device_run() const {
+  if (device_run_ == nullptr)
+    throw Error("a context on the CPU has no device; set ContextOptions::device");
+  return *device_run_;
 }
 
 }  // namespace crema

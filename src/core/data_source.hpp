@@ -79,6 +79,10 @@ class DataSource {
   virtual void set_training_classes(const ClassNames& /*classes*/) {}
   /// The same with what they are from; before setup too, when it looks at the names alone.
   virtual ClassNames look_up_classes() const { return {}; }
+
+  /// Until the next batch, what is asked of samples of the last batch is about the one this many
+  /// batches before it. Sources that do not know that one give no keys.
+  virtual void look_back(int /*batches*/) {}
 };
 
 }  // namespace crema

@@ -7,9 +7,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
+#include "core/access_log.hpp"
 #include "core/device.hpp"
 #include "core/memory_error.hpp"
+#include "core/staged_upload.hpp"
 
 namespace crema {
 namespace {
@@ -121,10 +124,45 @@ void Memory::mark_written(bool on_device) {
 }
 
 void* Memory::access(Access how, DeviceBackend* device) {
+  if (device == nullptr) {
+    const DeviceBackend* const known = known_device();
+    if (known != nullptr && known->access_log() != nullptr) known->access_log()->check_host(*this);
+    if (stop_ != nullptr && how == Access::overwrite) turn_staged();
+    if (staged_ != nullptr && how == Access::change) staged_->settle();
+  }
   if (how != Access::overwrite) fetch(device);
   void* const contents = pointer(device);
+  if (device != nullptr && device->access_log() != nullptr)
+    device->access_log()->note(*this, how, contents);
   if (how != Access::read) mark_written(device != nullptr);
   return contents;
+}
+
+void Memory::stage(DeviceBackend& device, const int32_t* stop) {
+  pointer(&device);
+  stop_ = stop;
+}
+
+void Memory::turn_staged() {
+  if (staged_ != nullptr) return staged_->turn();
+  // The contents are overwritten: those on the host now go.
+  staged_ = std::make_unique<StagedUpload>(*backend_, bytes_, stop_);
+  release_host(std::exchange(host_, nullptr), bytes_);
+}
+
+void Memory::trust_device() {
+  if (on_device() != nullptr) mark_written(true);
+}
+
+void Memory::note_derived(uint64_t version) {
+  const DeviceBackend* const known = known_device();
+  if (known != nullptr && known->access_log() != nullptr)
+    known->access_log()->note_derived(*this, version);
+}
+
+const void* Memory::on_device() const {
+  const void* const whole = parent_ ? parent_->device_ : device_;
+  return whole != nullptr ? static_cast<const char*>(whole) + offset_ : nullptr;
 }
 
 void Memory::zero(size_t offset, size_t bytes) {
@@ -139,9 +177,16 @@ void Memory::zero(size_t offset, size_t bytes) {
     }
     return;
   }
+  DeviceBackend* const known = known_device();
+  if (known != nullptr && known->access_log() != nullptr) {
+    // The record clears the copy on the device, wherever the current one is then.
+    const bool whole = offset == 0 && bytes == bytes_;
+    void* const contents = access(whole ? Access::overwrite : Access::change, known);
+    return known->fill_zero(advance(contents, offset), bytes);
+  }
   if (current_ == Current::neither && !parent_) return;  // zero as it is
   if (current_ == Current::device || current_ == Current::both) {
-    DeviceBackend* const backend = parent_ ? parent_->backend_ : backend_;
+    DeviceBackend* const backend = known_device();
     backend->fill_zero(advance(pointer(backend), offset), bytes);
   }
   if (current_ != Current::device) {
@@ -153,6 +198,7 @@ void Memory::zero(size_t offset, size_t bytes) {
 void* Memory::pointer(DeviceBackend* device) {
   if (parent_) return advance(parent_->pointer(device), offset_);
   if (device == nullptr) {
+    if (staged_ != nullptr) return staged_->host();
     if (host_ == nullptr) host_ = allocate_host(bytes_);
     return host_;
   }
@@ -176,9 +222,14 @@ void Memory::fetch(DeviceBackend* device) {
   if (current_ == Current::neither) current_ = wanted;
   if (current_ == wanted || current_ == Current::both) return;
   if (device != nullptr) {
-    device->copy_to_device(pointer(device), pointer(nullptr), bytes_);
+    if (staged_ != nullptr) {
+      staged_->upload(pointer(device));
+    } else {
+      device->copy_to_device(pointer(device), pointer(nullptr), bytes_);
+    }
   } else {
-    DeviceBackend* const backend = parent_ ? parent_->backend_ : backend_;
+    if (staged_ != nullptr) staged_->settle();
+    DeviceBackend* const backend = known_device();
     backend->copy_to_host(pointer(nullptr), pointer(backend), bytes_);
   }
   current_ = Current::both;

@@ -12,9 +12,11 @@
 
 namespace crema {
 
+class StagedUpload;
+
 /// A piece of memory with a host copy, a device copy or both. Each is allocated at its first
 /// access.
-class Memory {
+class Memory : public std::enable_shared_from_this<Memory> {
  public:
   explicit Memory(size_t bytes);
   /// A segment: a piece of `parent`, in bytes, with its own version and its own record of which
@@ -53,13 +55,29 @@ class Memory {
   /// Sets bytes [offset, offset + bytes) to zero, in the current copy; nothing is copied.
   void zero(size_t offset, size_t bytes);
 
+  /// The host overwrites the contents for the device in turn with it, as a source of data does:
+  /// they go there without a wait (core/staged_upload.hpp), unless *stop is not 0. The memory is no
+  /// piece, and has one tensor. A pointer of an earlier overwrite is of no use after a later one.
+  void stage(DeviceBackend& device, const int32_t* stop);
+  bool is_staged() const { return stop_ != nullptr; }
+  /// The copy on the device counts, whatever the host has written since.
+  void trust_device();
+  /// The contents of this version are used in another form.
+  void note_derived(uint64_t version);
+  /// The contents on the device; null if there is no memory there.
+  const void* on_device() const;
+
  private:
+  /// Before the host overwrites staged contents.
+  void turn_staged();
   // Null means the host.
   void* pointer(DeviceBackend* device);
   /// Copies the contents from the other side if that copy is newer.
   void fetch(DeviceBackend* device);
   /// Of this memory and its segments.
   void mark_written(bool on_device);
+  /// The device that has had the contents; null: none.
+  DeviceBackend* known_device() const { return parent_ ? parent_->backend_ : backend_; }
 
   enum class Current : uint8_t { neither, host, device, both };
   std::shared_ptr<Memory> parent_;
@@ -74,6 +92,8 @@ class Memory {
   void* host_ = nullptr;
   void* device_ = nullptr;
   DeviceBackend* backend_ = nullptr;
+  const int32_t* stop_ = nullptr;         // of stage()
+  std::unique_ptr<StagedUpload> staged_;  // has the host copy; null: host_ is that
 };
 
 }  // namespace crema

@@ -15,6 +15,7 @@ std::shared_ptr<void> ParameterStorage::derive(
     const std::string& form, const std::function<std::shared_ptr<void>(const Tensor&)>& make) {
   const std::lock_guard lock(mutex_);
   const uint64_t version = this->version();
+  data_.memory()->note_derived(version);
   if (const auto known = derived_.find(form); known != derived_.end()) {
     std::shared_ptr<void> object = known->second.object.lock();
     if (object && known->second.version == version) return object;

@@ -30,4 +30,27 @@ struct PhiloxBlock {
   return x;
 }
 
+/// The finaliser of SplitMix64: a bijection in which every bit of the input moves half of the
+/// output.
+CREMA_FUNCTOR uint64_t mixed_bits(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/// The key of Random(seed, stream, ...).
+CREMA_FUNCTOR uint64_t key_of_stream(uint64_t seed, uint64_t stream) {
+  return mixed_bits(mixed_bits(seed) ^ stream);
+}
+
+/// Block `number` of Random(seed, stream, step): its words 4 * number to 4 * number + 3.
+CREMA_FUNCTOR PhiloxBlock random_block(uint64_t seed, uint64_t stream, uint64_t step,
+                                       uint64_t number) {
+  const uint64_t key = key_of_stream(seed, stream);
+  return philox_block({static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32),
+                       static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
+                      static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
+}
+
 }  // namespace crema

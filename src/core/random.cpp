@@ -11,15 +11,6 @@
 namespace crema {
 namespace {
 
-// The finaliser of SplitMix64: a bijection in which every bit of the input moves half of the
-// output.
-uint64_t mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 uint32_t low(uint64_t x) { return static_cast<uint32_t>(x); }
 uint32_t high(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
 
@@ -51,7 +42,7 @@ uint64_t stream_id(std::string_view name) {
 // Seed and stream make the key; the step is one half of the counter, the number of the block drawn
 // the other, so that no two steps of a stream share a block.
 Random::Random(uint64_t seed, uint64_t stream, uint64_t step) {
-  const uint64_t key = mixed(mixed(seed) ^ stream);
+  const uint64_t key = key_of_stream(seed, stream);
   key_ = {low(key), high(key)};
   counter_ = {0, 0, low(step), high(step)};
 }

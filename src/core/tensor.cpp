@@ -115,7 +115,8 @@ void Tensor::seal() {
 void* Tensor::bytes_of(Access access, DeviceBackend* backend) const {
   need_memory();
   // A tensor that covers a part of its memory must not drop the newer copy of the rest.
-  const bool is_part = offset_ != 0 || bytes() != memory_->bytes();
+  const bool is_alone = offset_ == 0 && memory_->is_staged();
+  const bool is_part = !is_alone && (offset_ != 0 || bytes() != memory_->bytes());
   if (access == Access::overwrite && is_part) access = Access::change;
   return static_cast<char*>(memory_->access(access, backend)) + offset_;
 }

@@ -5,27 +5,11 @@
 
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
+#include "layer_support/device_labels.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
-
-[[noreturn]] void refuse(double label, int64_t index, int64_t inner, int64_t classes,
-                         std::string_view way_out) {
-  const std::string place =
-      inner == 1 ? text("position ", index, " of the batch")
-                 : text("position ", index % inner, " of item ", index / inner, " of the batch");
-  const bool inside = label >= 0 && label < static_cast<double>(classes);
-  if (way_out.empty()) {
-    way_out = label >= static_cast<double>(classes)
-                  ? "raise num_output of the layer before or fix the labels"
-                  : "fix the labels";
-  }
-  throw Error("label ", label, " at ", place, " is ",
-              inside ? "no whole number; labels are whole numbers in [0, " : "outside [0, ",
-              classes, "): ", way_out)
-      .of_sample(index / inner);
-}
 
 /// The axes that are not of size 1.
 Shape wide_axes(const Shape& shape) {
@@ -94,8 +78,26 @@ int64_t compared_items(Blobs bottom) {
   return a[0];
 }
 
+void Labels::refuse(double label, int64_t index, int64_t inner, int64_t classes,
+                    std::string_view way_out) {
+  const std::string place =
+      inner == 1 ? text("position ", index, " of the batch")
+                 : text("position ", index % inner, " of item ", index / inner, " of the batch");
+  const bool inside = label >= 0 && label < static_cast<double>(classes);
+  if (way_out.empty()) {
+    way_out = label >= static_cast<double>(classes)
+                  ? "raise num_output of the layer before or fix the labels"
+                  : "fix the labels";
+  }
+  throw Error("label ", label, " at ", place, " is ",
+              inside ? "no whole number; labels are whole numbers in [0, " : "outside [0, ",
+              classes, "): ", way_out)
+      .of_sample(index / inner);
+}
+
 void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore,
                   std::string_view way_out, std::optional<int> background) {
+  on_device_ = counts_on_device_ = false;
   classes_.reshape(labels.shape());
   int32_t* out = classes_.overwrite<int32_t>();
   valid_ = 0;
@@ -119,6 +121,24 @@ void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::opt
       ++valid_;
     }
   });
+}
+
+void Labels::read_on_device(const Layer& layer, const Tensor& labels, int64_t classes,
+                            std::optional<int> ignore, std::optional<int> background,
+                            const DeviceCheck::Explain& explain) {
+  if (check_ == nullptr)
+    check_ = std::make_unique<DeviceCheck>(layer.context().device_run(), layer, explain);
+  on_device_ = true;
+  counts_on_device_ = ignore.has_value();
+  classes_.reshape(labels.shape());
+  read_device_labels(ComputeDevice(layer.context().backend()), *check_, labels,
+                     {classes, ignore, background}, classes_,
+                     counts_on_device_ ? &device_valid_ : nullptr);
+}
+
+int64_t Labels::valid(int64_t positions) const {
+  if (counts_on_device_) return static_cast<int64_t>(device_valid_.read<double>()[0]);
+  return on_device_ ? positions : valid_;
 }
 
 LossNormalization::LossNormalization(const LayerParameter& param, Mode mode) : mode_(mode) {
@@ -228,7 +248,15 @@ std::optional<int> ignored_label(const LayerParameter& param) {
 
 const int32_t* LabelledLayer::read_labels(const ComputeDevice& device, Blobs bottom,
                                           std::optional<int> background) {
-  labels_.read(bottom[1]->data, scores_.inner, scores_.size, ignored_, {}, background);
+  // A device of its own, as in tests of layers, has no run to report to.
+  if (device.on_host() || !context().on_gpu()) {
+    labels_.read(bottom[1]->data, scores_.inner, scores_.size, ignored_, {}, background);
+  } else {
+    labels_.read_on_device(*this, bottom[1]->data, scores_.size, ignored_, background,
+                           [this](int64_t index, double label) {
+                             Labels::refuse(label, index, scores_.inner, scores_.size);
+                           });
+  }
   return labels(device);
 }
 
@@ -279,6 +307,14 @@ void check_loss_settings(const LayerInit& init, const LossReads& reads) {
 LabelLoss::LabelLoss(const LayerInit& init, int axis, const LossReads& reads)
     : LabelledLayer(init, axis, ignored_label(init.param)), normalization_(init.param) {
   check_loss_settings(init, reads);
+}
+
+LossDivisor LabelLoss::device_divisor(const ComputeDevice& device) const {
+  const Tensor* const valid = device_valid_labels();
+  if (valid == nullptr) return {divisor()};
+  if (normalization_.mode() != LossNormalization::Mode::valid)
+    return {divisor(scores().positions())};
+  return {.count = device.read<double>(*valid)};
 }
 
 }  // namespace crema

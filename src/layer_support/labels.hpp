@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "core/axis_split.hpp"
+#include "core/device_run.hpp"
+#include "core/functor.hpp"
 #include "layer_support/two_sided.hpp"
 
 namespace crema {
@@ -32,15 +35,42 @@ class Labels {
   void read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore,
             std::string_view way_out = {}, std::optional<int> background = {});
 
+  /// The same on the device of the context of `layer`, queued: the run of the device reports a bad
+  /// label, for which `explain` then throws.
+  void read_on_device(const Layer& layer, const Tensor& labels, int64_t classes,
+                      std::optional<int> ignore, std::optional<int> background,
+                      const DeviceCheck::Explain& explain);
+
   /// i32, one for each position: the class, or -1 if the position is ignored, or the number of
   /// classes if it is background.
   const Tensor& classes() const { return classes_; }
-  /// Number of positions that are not ignored.
-  int64_t valid() const { return valid_; }
+  /// Number of positions that are not ignored; of labels on a device, where none is ignored,
+  /// `positions`. Waits for the device where it counts them.
+  int64_t valid(int64_t positions) const;
+  /// Whether the labels were read on a device.
+  bool on_device() const { return on_device_; }
+  /// For such labels: their valid(), f64, if some may be ignored; else null.
+  const Tensor* device_valid() const { return counts_on_device_ ? &device_valid_ : nullptr; }
+  /// Throws the Error of a label.
+  [[noreturn]] static void refuse(double label, int64_t index, int64_t inner, int64_t classes,
+                                  std::string_view way_out = {});
 
  private:
   Tensor classes_{Shape{0}, DType::i32};
   int64_t valid_ = 0;
+  std::unique_ptr<DeviceCheck> check_;
+  bool on_device_ = false, counts_on_device_ = false;
+  Tensor device_valid_{Shape{1}, DType::f64};
+};
+
+/// A divisor that the host knows, or that follows from a count in memory of a device.
+struct LossDivisor {
+  double known = 1;
+  const double* count = nullptr;  // null: known
+  CREMA_FUNCTOR double value() const {
+    if (count == nullptr) return known;
+    return *count > 1 ? *count : 1;
+  }
 };
 
 /// Divisor of a loss that was summed over positions (LossParameter).
@@ -83,15 +113,16 @@ class LabelledLayer : public TwoSidedLayer {
   bool reshape_probabilities(Blobs bottom);
   /// The same where all values of an item are the scores of its classes, whatever their axes.
   void reshape_items(Blobs bottom);
-  /// For forward. Reads and checks the labels on the host, and returns them in the memory of the
-  /// side.
+  /// For forward. Reads and checks the labels, and returns them in the memory of the side.
   const int32_t* read_labels(const ComputeDevice& device, Blobs bottom,
                              std::optional<int> background = {});
   /// The labels of the last read_labels(); -1: ignored.
   const int32_t* labels(const ComputeDevice& device) const {
     return device.read<int32_t>(labels_.classes());
   }
-  int64_t valid_labels() const { return labels_.valid(); }
+  /// See Labels::valid().
+  int64_t valid_labels() const { return labels_.valid(scores_.positions()); }
+  const Tensor* device_valid_labels() const { return labels_.device_valid(); }
   const AxisSplit& scores() const { return scores_; }
 
  private:
@@ -143,6 +174,8 @@ class LabelLoss : public LabelledLayer {
   double divisor(int64_t valid) const {
     return normalization_.divisor(scores().outer, scores().inner, valid);
   }
+  /// The same where the labels were read on a device: what divisor() does without a wait.
+  LossDivisor device_divisor(const ComputeDevice& device) const;
 
  private:
   LossNormalization normalization_;

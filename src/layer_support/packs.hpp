@@ -37,6 +37,13 @@ void for_each_pack(const ComputeDevice& device, int64_t count, bool vectors, con
 #endif
   require_host(device);
   constexpr int64_t kSize = kPackSize<T>;
+  if (queued_for_test(device, [=] {
+        for (int64_t first = 0; first < count; first += kSize) {
+          const int64_t some = std::min(kSize, count - first);
+          body(PackAt<T>{first, static_cast<int>(some), vectors && some == kSize});
+        }
+      }))
+    return;
   parallel_for((count + kSize - 1) / kSize, kPassGrain, [=](int64_t begin, int64_t end) {
     for (int64_t first = begin * kSize; first < std::min(end * kSize, count); first += kSize) {
       const int64_t some = std::min(kSize, count - first);
@@ -55,6 +62,10 @@ void for_each_team(const ComputeDevice& device, int64_t count, const Body& body)
   }
 #endif
   require_host(device);
+  if (queued_for_test(device, [=] {
+        for (int64_t i = 0; i < count; ++i) body(i, OneTeam());
+      }))
+    return;
   parallel_for(count, 1, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) body(i, OneTeam());
   });

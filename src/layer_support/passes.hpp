@@ -51,10 +51,13 @@ void for_each(const Side& device, int64_t count, int64_t grain, const Body& body
   }
 #endif
   require_host(device);
+  if (queued_for_test(device, [=] {
+        for (int64_t i = 0; i < count; ++i) body(i);
+      }))
+    return;
   parallel_for(count, grain, [=](int64_t begin, int64_t end) {
-    if constexpr (kMayBeHost<Side> && requires { body.on_host(begin, end); }) {
-      if (device.on_host()) return body.on_host(begin, end);
-    }
+    if constexpr (kMayBeHost<Side> && requires { body.on_host(begin, end); })
+      return body.on_host(begin, end);
     for (int64_t i = begin; i < end; ++i) body(i);
   });
 }
@@ -70,6 +73,10 @@ void for_each(const Side& device, const ChannelView& view, int64_t grain, const 
   }
 #endif
   require_host(device);
+  if (queued_for_test(device, [=] {
+        for (int64_t i = 0; i < view.count(); ++i) body(i, view.channel_of(i));
+      }))
+    return;
   const int64_t outer = view.outer, channels = view.channels, inner = view.inner;
   if (inner == 1 && outer < omp_get_max_threads()) {
     return parallel_for(channels, grain / std::max<int64_t>(outer, 1) + 1,
@@ -114,6 +121,14 @@ void channel_sums(const Side& device, const ChannelView& view, int64_t grain, co
   }
 #endif
   require_host(device);
+  if (queued_for_test(device, [=] {
+        for (int64_t c = 0; c < view.channels; ++c) {
+          SumPair sums;
+          for (int64_t i = 0; i < view.each(); ++i) sums += term(view.at(c, i), c);
+          finish(c, sums);
+        }
+      }))
+    return;
   const int64_t outer = view.outer, channels = view.channels, inner = view.inner;
   if (inner == 1) {
     // A row at a time: neighbours in memory are of neighbouring channels.
@@ -197,10 +212,10 @@ void for_each_position(const Side& device, const AxisSplit& split, int64_t grain
   }
 #endif
   require_host(device);
-  if (!device.on_host()) {
-    for (int64_t i = 0; i < positions; ++i) body(i, OneLane());
+  if (queued_for_test(device, [=] {
+        for (int64_t i = 0; i < positions; ++i) body(i, OneLane());
+      }))
     return;
-  }
   if constexpr (kMayBeHost<Side>) {
     parallel_for(positions, grain / split.size + 1,
                  [=](int64_t begin, int64_t end) { body.on_host(begin, end); });
@@ -223,15 +238,20 @@ void sum(const Side& device, int64_t count, int64_t grain, const Term& term, dou
   std::array<double, kMostChunks> partial;
   const int64_t chunk = std::max((count + kMostChunks - 1) / kMostChunks, (grain + 3) / 4);
   const int64_t chunks = (count + chunk - 1) / chunk;
+  if (queued_for_test(device, [=] {
+        double all = 0;
+        for (int64_t first = 0; first < count; first += chunk)
+          all += sum_of_piece(first, std::min(count, first + chunk), term);
+        *result = static_cast<T>(factor * all);
+      }))
+    return;
   parallel_for(chunks, grain / chunk, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       const int64_t first = c * chunk, last = std::min(count, first + chunk);
       double& piece = partial[static_cast<size_t>(c)];
       if constexpr (kMayBeHost<Side> && requires { term.on_host(first, last); }) {
-        if (device.on_host()) {
-          piece = term.on_host(first, last);
-          continue;
-        }
+        piece = term.on_host(first, last);
+        continue;
       }
       piece = sum_of_piece(first, last, term);
     }

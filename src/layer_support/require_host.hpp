@@ -10,4 +10,13 @@ namespace crema {
 /// passes.
 void require_host(const ComputeDevice& device);
 
+/// On the device of the tests, queues the loop, which then need not run here: true. On the host:
+/// false.
+template <class Side, class Loop>
+bool queued_for_test(const Side& device, const Loop& loop) {
+  if (device.on_host()) return false;
+  device.backend()->queue_loop(loop);
+  return true;
+}
+
 }  // namespace crema

@@ -131,6 +131,18 @@ class WithNoise {
   std::vector<ParameterNoise>* noises_ = nullptr;
 };
 
+/// Queues the copies of a batch to the device that reads it: they go on beside the pass before.
+void upload_batch(const Plan& plan, const ProgramNode& node) {
+  const Program& program = *plan.program;
+  for (const ValueId top : node.makes) {
+    const ProgramValue& value = program[top];
+    const bool read_there = std::ranges::any_of(
+        value.readers, [&](const Use& use) { return !falls_back_to_cpu(plan, program[use.node]); });
+    if (read_there && value.blob->count() > 0)
+      value.blob->data.read_bytes(&plan.context->backend());
+  }
+}
+
 void run_forward(Plan& plan, const Action& action) {
   Program& program = *plan.program;
   ProgramNode& node = program[action.node];
@@ -145,19 +157,17 @@ void run_forward(Plan& plan, const Action& action) {
         node.kernel->forward(action.bottoms, action.tops);
       }
     } catch (Error& error) {
-      try {
-        if (error.sample() >= 0 && !node.is_conversion() && !node.node->bottoms.empty())
-          error.in_record(
-              record_key(plan, node.node->bottoms[label_bottom(*node.node)], error.sample()));
-      } catch (const Error&) {  // of reading the key: `error` matters more
-      }
+      add_record(plan, node, error);
       throw;
     }
     if (action.again) return;
     check_shapes(plan, node);
     log_action(plan, action);
     // To look at a loss on a device would wait for all that is queued there; the solver looks.
-    if (plan.context->on_gpu()) return;
+    if (plan.context->on_gpu()) {
+      if (!node.is_conversion() && node.layer->data_source() != nullptr) upload_batch(plan, node);
+      return;
+    }
     for (const ValueId top : node.makes) {
       const ProgramValue& value = program[top];
       if (value.loss_weight != 0 && value.blob->count() == 1) check_loss(plan, action.node, value);
@@ -175,7 +185,10 @@ void run_action(Plan& plan, const Action& action) {
     case Action::Kind::forward:
       return run_forward(plan, action);
     case Action::Kind::seed:
-      if (action.weight == 0) return action.into->fill(0);
+      if (action.weight == 0) {
+        if (!device.on_host()) return fill_zero(device, *action.into);
+        return action.into->fill(0);
+      }
       // Losses read a diff of one element on the host.
       return fill(action.into->count() > 1 ? device : ComputeDevice(), *action.into,
                   action.weight * plan.loss_scale, action.adds);
@@ -191,6 +204,14 @@ void run_action(Plan& plan, const Action& action) {
     case Action::Kind::complete:
       if (plan.on_gradient) plan.on_gradient(action.segment);
       return;
+  }
+}
+
+void add_record(const Plan& plan, const ProgramNode& node, Error& error) {
+  if (error.sample() < 0 || node.is_conversion() || node.node->bottoms.empty()) return;
+  try {
+    error.in_record(record_key(plan, node.node->bottoms[label_bottom(*node.node)], error.sample()));
+  } catch (const Error&) {  // of reading the key: `error` matters more
   }
 }
 

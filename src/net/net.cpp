@@ -11,6 +11,8 @@
 #include "model/text_format.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
+#include "net/queued.hpp"
+#include "net/recorded.hpp"
 #include "proto/net.pb.h"
 
 namespace crema {
@@ -194,14 +196,6 @@ void check_dropped(const Plan& plan, size_t step) {
   }
 }
 
-/// Before a forward pass over all layers: fetches batches, and takes a program for the shapes.
-void begin_pass(Plan& plan) {
-  plan.done = plan.back = 0;
-  fetch(plan, 0, plan.layers.size() - 1);
-  if (!plan.current()) take_program(plan);
-  restore_bounds(plan);
-}
-
 /// The steps of the layers from index `first` to `last` of Net::layers(), in order: of each layer,
 /// or of the layer that it was fused into, with the conversions of its bottoms and of its tops.
 std::set<size_t> steps_of_layers(const Plan& plan, size_t first, size_t last) {
@@ -247,17 +241,42 @@ void run_step(Plan& plan, size_t step) {
   plan.done = done == step ? step + 1 : done;
 }
 
-/// Runs the steps and returns the sum of their losses, each times its weight.
+/// The sum of the losses of the steps, each times its weight.
 template <class Steps>
-double forward_steps(Plan& plan, const Steps& steps) {
-  for (const size_t step : steps) run_step(plan, step);
+double losses_of_steps(const Program& program, const Steps& steps) {
   double loss = 0;
-  const Program& program = *plan.program;
   for (const size_t step : steps) loss += losses_of(program, program[program.order[step]]);
   return loss;
 }
 
+RecordedPass& recorded(std::shared_ptr<RecordedPass>& pass, const std::vector<Action>& actions) {
+  if (pass == nullptr) pass = std::make_shared<RecordedPass>(actions);
+  return *pass;
+}
+
 }  // namespace
+
+void begin_pass(Plan& plan) {
+  plan.done = plan.back = 0;
+  fetch(plan, 0, plan.layers.size() - 1);
+  if (!plan.current()) take_program(plan);
+  restore_bounds(plan);
+}
+
+void run_forward_steps(Plan& plan) {
+  Program& program = *plan.program;
+  const size_t steps = program.order.size();
+  if (!plan.context->on_gpu()) {
+    for (size_t step = 0; step < steps; ++step) run_step(plan, step);
+    return;
+  }
+  recorded(program.recorded_forward, program.forward).run(plan, [&](size_t step) {
+    // Steps before it may have run as records.
+    plan.done = step;
+    run_step(plan, step);
+  });
+  plan.done = steps;
+}
 
 Net::Net(const NetParameter& param, Context& context, NetOptions options)
     : Net(param, SourceMap(), context, std::move(options)) {}
@@ -374,7 +393,10 @@ double Net::forward() {
   const ThreadScope threads(plan.context->threads());
   begin_pass(plan);
   if (plan.own_run && std::exchange(plan.advances, true)) ++plan.own_run->iteration;
-  return forward_steps(plan, IdRange<size_t>(plan.program->order.size()));
+  tell_pass(plan);
+  run_forward_steps(plan);
+  check_values(*this);
+  return losses_of_steps(*plan.program, IdRange<size_t>(plan.program->order.size()));
 }
 
 double Net::forward(size_t first, size_t last) {
@@ -385,7 +407,11 @@ double Net::forward(size_t first, size_t last) {
   }
   fetch(plan, first, last);
   if (!plan.current()) take_program(plan);
-  return forward_steps(plan, steps_of_layers(plan, first, last));
+  tell_pass(plan);
+  const std::set<size_t> steps = steps_of_layers(plan, first, last);
+  for (const size_t step : steps) run_step(plan, step);
+  check_values(*this);
+  return losses_of_steps(*plan.program, steps);
 }
 
 void Net::backward() {
@@ -394,7 +420,14 @@ void Net::backward() {
   const ThreadScope threads(plan.context->threads());
   // Gradients overwrite values of the forward pass.
   if (!plan.options.keep_all) plan.done = 0;
-  for (const Action& action : plan.program->backward) run_action(plan, action);
+  Program& program = *plan.program;
+  if (plan.context->on_gpu()) {
+    recorded(program.recorded_backward, program.backward).run(plan, [&](size_t i) {
+      run_action(plan, program.backward[i]);
+    });
+  } else {
+    for (const Action& action : program.backward) run_action(plan, action);
+  }
   log_all_parameters(plan);
 }
 
@@ -444,6 +477,7 @@ void Net::forward_step(size_t step) {
   const ThreadScope threads(plan_->context->threads());
   if (step == 0 && plan_->program) begin_pass(*plan_);
   check_current(*plan_, "a step");
+  tell_pass(*plan_);
   run_step(*plan_, checked_step(*plan_, step));
 }
 

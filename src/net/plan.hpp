@@ -185,6 +185,13 @@ void run_action(Plan& plan, const Action& action);
 /// The key of sample `index` of a value in the data source that it comes from. "" if no source or
 /// several sources make it.
 std::string record_key(const Plan& plan, ValueId value, int64_t index);
+/// Names the record of an Error about one sample of the node's bottoms.
+void add_record(const Plan& plan, const ProgramNode& node, Error& error);
+/// net.cpp: before a forward pass over all layers: fetches batches, and takes a program for the
+/// shapes.
+void begin_pass(Plan& plan);
+/// Runs all steps of the program.
+void run_forward_steps(Plan& plan);
 /// The weighted losses among a node's tops.
 double losses_of(const Program& program, const ProgramNode& node);
 

@@ -1,8 +1,11 @@
 // Making a program, leaving it while other shapes run, and entering it again.
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include "core/device_run.hpp"
 #include "net/plan.hpp"
+#include "net/recorded.hpp"
 
 namespace crema {
 namespace {
@@ -11,10 +14,28 @@ namespace {
 /// program holds memory of its kernels, but shares what is derived from weights.
 constexpr size_t kMostPrograms = 9;
 
+/// On a device, batches go there without a wait.
+void stage_batches(const Plan& plan, const Program& program) {
+  if (!plan.context->on_gpu()) return;
+  std::set<const Tensor*> made;
+  for (const NodeId id : program.order) {
+    const ProgramNode& node = program[id];
+    if (node.layer->data_source() == nullptr) continue;
+    for (const ValueId top : node.makes) made.insert(&program[top].blob->data);
+  }
+  for (const Buffer& buffer : program.buffers) {
+    if (!buffer.reserved || buffer.bytes == 0 || buffer.tensors.size() != 1) continue;
+    const Tensor& tensor = *buffer.tensors.front().tensor;
+    if (made.count(&tensor) != 0)
+      tensor.memory()->stage(plan.context->backend(), plan.context->device_run().stop());
+  }
+}
+
 /// Makes a program of other shapes the present one. The layers have its shapes.
 void enter(Plan& plan, Program& program) {
   for (const ValueId id : plan.graph->value_ids()) program[id].blob->set_layout(program[id].layout);
   bind_memory(plan, program);
+  stage_batches(plan, program);
   for (const NodeId id : program.order) {
     ProgramNode& node = program[id];
     // Shapes are bounds again: a kernel that follows values is made anew.
@@ -24,7 +45,7 @@ void enter(Plan& plan, Program& program) {
   plan.program = &program;
 }
 
-/// Bytes that the kernels hold, and the scratch memory, which they share.
+/// Bytes that the kernels hold, and the scratch memory, which they share. Takes that of a device.
 size_t engine_bytes(const Plan& plan, const Program& program) {
   size_t held = 0;
   ScratchPlan scratch(plan.context->threads());
@@ -36,6 +57,8 @@ size_t engine_bytes(const Plan& plan, const Program& program) {
   for (const auto& [id, noises] : plan.noise) {
     for (const ParameterNoise& noise : noises) held += noise.kernel->bytes();
   }
+  if (plan.context->on_gpu())
+    plan.context->backend().reserve_scratch(scratch.bytes(kDeviceScratch));
   return held + scratch.bytes();
 }
 
@@ -143,7 +166,9 @@ void take_program(Plan& plan) {
   make_schedule(plan, program);
   plan_memory(plan, program);
   bind_memory(plan, program);
+  stage_batches(plan, program);
   describe_steps(plan, program);
+  note_unrecorded(plan, program);
   plan.programs.splice(plan.programs.begin(), made);
   plan.program = &program;
 }

@@ -16,7 +16,8 @@
 
 namespace crema {
 
-struct Plan;  // net/plan.hpp
+struct Plan;         // net/plan.hpp
+class RecordedPass;  // net/recorded.hpp
 
 /// A value of the graph, or, behind these, one in another layout.
 struct ProgramValue : ValueInfo {
@@ -112,6 +113,8 @@ struct Program {
   std::vector<NetStep> steps;  // one entry for each of order
   MemoryPlan memory;
   size_t arena_bytes = 0;
+  // On a device, made when they are first run.
+  std::shared_ptr<RecordedPass> recorded_forward, recorded_backward;
 
   const ProgramNode& operator[](NodeId id) const { return nodes[id]; }
   ProgramNode& operator[](NodeId id) { return nodes[id]; }

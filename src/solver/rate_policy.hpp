@@ -39,6 +39,8 @@ class RatePolicy {
   /// Tells the policy the loss of the iteration, before rate(iteration) is taken. True when
   /// "plateau" lowers the rate.
   bool observe(int iteration, double loss);
+  /// Whether the rate of an iteration depends on its loss.
+  bool reads_losses() const { return kind_ == Kind::plateau; }
   const Plateau& plateau() const { return plateau_; }
   void set_plateau(const Plateau& plateau) { plateau_ = plateau; }
 

@@ -202,6 +202,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
   nets.train.options.strict = options.strict_weights;
   nets.train.options.freeze = options.freeze;
   nets.train.options.memory_budget = options.memory_budget;
+  nets.train.options.graphs = options.graphs;
   nets.train.options.parameter_copies = rule_->history_count() + (param.ema_decay() > 0 ? 1 : 0);
   if (param.debug_info()) nets.train.options.fuse = false;
   net_ = build_net(nets.train, source, context_);
@@ -213,6 +214,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
     shared.options.share_params_with = net_.get();
     shared.options.share_all = true;
     shared.options.run = &run_;
+    shared.options.graphs = options.graphs;
     if (param.debug_info()) shared.options.fuse = false;
     in_test_net(test_nets_.size(), [&] {
       test_nets_.push_back(build_net(shared, source, context_));
@@ -296,18 +298,25 @@ bool Trainer::step(int iterations) {
     if (test_due() && (iteration_ > 0 || param_->test_initialization()) && !run_tests()) {
       return false;
     }
-    const IterationReport report = iterate();
-    if (hooks_.on_iteration) hooks_.on_iteration(report);
+    if (context_.on_gpu()) {
+      iterate_on_device();
+    } else {
+      const IterationReport report = iterate();
+      if (hooks_.on_iteration) hooks_.on_iteration(report);
+    }
     if (param_->snapshot() > 0 && iteration_ % param_->snapshot() == 0) {
+      settle(0);
       snapshot_once(iteration_ == param_->max_iter());
     }
   }
+  settle(0);
   return true;
 }
 
 bool Trainer::asked_to_stop() {
   const SolverAction action = hooks_.poll ? hooks_.poll() : SolverAction::none;
   const bool stop = action == SolverAction::stop;
+  if (action != SolverAction::none) settle(0);
   if (action == SolverAction::snapshot || (stop && takes_snapshots(*param_))) snapshot_once(stop);
   return stop;
 }
@@ -361,19 +370,7 @@ double Trainer::smoothed(double loss) {
   return std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(losses_.size());
 }
 
-void Trainer::update() {
-  ParameterArena& arena = net_->params();
-  arena.settle_gradients();
-  double norm = 0;
-  if (scaler_ || param_->clip_gradients() > 0) norm = rule_->gradient_norm(arena) / loss_scale_;
-  if (scaler_ && !std::isfinite(norm)) {
-    if (!scaler_->overflowed()) throw_not_finite_gradient(*net_, iteration_);
-    set_loss_scale(scaler_->scale());
-    context_.log(Severity::info, text("Iteration ", iteration_,
-                                      ": a gradient left the range of f16, so there is no update; ",
-                                      "loss_scale = ", loss_scale_));
-    return;
-  }
+UpdateStep Trainer::update_step() const {
   UpdateStep step;
   step.iteration = iteration_;
   step.rate = rate();
@@ -381,6 +378,16 @@ void Trainer::update() {
   step.weight_decay = policy_->weight_decay(iteration_);
   step.average_decay = average_decay(*param_, iteration_);
   step.gradient_scale = 1.0 / param_->iter_size() / loss_scale_;
+  return step;
+}
+
+void Trainer::update() {
+  ParameterArena& arena = net_->params();
+  arena.settle_gradients();
+  double norm = 0;
+  if (scaler_ || param_->clip_gradients() > 0) norm = rule_->gradient_norm(arena) / loss_scale_;
+  if (scaler_ && !std::isfinite(norm)) return lower_loss_scale(iteration_);
+  UpdateStep step = update_step();
   if (param_->clip_gradients() > 0) {
     if (!std::isfinite(norm)) throw_not_finite_gradient(*net_, iteration_);
     if (norm > param_->clip_gradients()) step.gradient_scale *= param_->clip_gradients() / norm;
@@ -389,10 +396,20 @@ void Trainer::update() {
   const UpdateInfo shown(*net_);
   if (!rule_->update(arena, history_, step, average)) throw_not_finite_gradient(*net_, iteration_);
   shown.log();
-  if (scaler_) {
-    scaler_->updated();
-    set_loss_scale(scaler_->scale());
-  }
+  if (scaler_) follow_updates();
+}
+
+void Trainer::lower_loss_scale(int iteration) {
+  if (!scaler_->overflowed()) throw_not_finite_gradient(*net_, iteration);
+  set_loss_scale(scaler_->scale());
+  context_.log(Severity::info, text("Iteration ", iteration,
+                                    ": a gradient left the range of f16, so there is no update; ",
+                                    "loss_scale = ", loss_scale_));
+}
+
+void Trainer::follow_updates() {
+  scaler_->updated();
+  set_loss_scale(scaler_->scale());
 }
 
 bool Trainer::test_due() const {
@@ -413,6 +430,7 @@ struct Trainer::TestSums {
 };
 
 std::vector<TestReport> Trainer::test() {
+  settle(0);
   std::vector<TestReport> reports;
   TestScope scope(*this);
   const WeightAverage::InNet averaged(average_.get(), param_->ema_test());

@@ -1,7 +1,8 @@
-// Trainer: the inside of a Solver, which has one. trainer.cpp has the loop, trainer_snapshots.cpp
-// the snapshots.
+// Trainer: the inside of a Solver, which has one. trainer.cpp has the loop, trainer_device.cpp that
+// on a device, trainer_snapshots.cpp the snapshots.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,9 +24,11 @@ class RatePolicy;      // solver/rate_policy.hpp
 class SnapshotKeeper;  // solver/snapshot_keeper.hpp
 class UpdateRule;      // solver/update_rule.hpp
 class WeightAverage;   // solver/weight_average.hpp
+struct DeviceReport;   // core/device_report.hpp
 struct RecordCursors;  // solver/snapshot.hpp
 struct SavedSnapshot;  // solver/snapshot.hpp
 struct TrainingState;  // solver/snapshot.hpp
+struct UpdateStep;     // backend/update_math.hpp
 
 class Trainer {
  public:
@@ -76,6 +79,34 @@ class Trainer {
   /// The mean of the losses of the last average_loss iterations, of which `loss` is the last.
   double smoothed(double loss);
   void update();
+  /// With F16: a gradient was not finite. Error if the scale cannot become smaller.
+  void lower_loss_scale(int iteration);
+  void follow_updates();
+  /// The numbers of the present iteration's update, without the limit of the gradients' norm.
+  UpdateStep update_step() const;
+
+  // trainer_device.cpp.
+  /// An iteration whose report has not been read.
+  struct QueuedIteration {
+    IterationReport report;
+    uint64_t number = 0;     // of the report of the device
+    uint64_t last_pass = 0;  // passes that had been queued then
+  };
+  /// As iterate(), and tells of iterations that are done.
+  void iterate_on_device();
+  /// Forward, backward and update of the present iteration, queued.
+  void queue_iteration();
+  void queue_update();
+  /// Waits for the loss of the present iteration, which the rate policy reads.
+  void observe_now();
+  /// Whether somebody looks at the iteration before the next one begins.
+  bool is_looked_at(int iteration) const;
+  /// Waits for the queued iterations but the last `left`, and tells of them. Error for one that
+  /// failed.
+  void settle(size_t left);
+  /// With F16: the loss scale follows the iteration. Returns false if that is no help.
+  bool follow_scale(const QueuedIteration& done, const DeviceReport& found);
+  [[noreturn]] void throw_failure(const QueuedIteration& failed, const DeviceReport& found);
 
   bool test_due() const;
   /// As test(). Returns false if stopped.
@@ -134,6 +165,8 @@ class Trainer {
   std::set<std::pair<int, std::string>> without_mean_;  // outputs of test nets that were warned of
   std::vector<double> losses_;                  // of the last average_loss iterations, in order
   std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it
+  std::deque<QueuedIteration> queued_;          // on a device
+  uint64_t passes_queued_ = 0;                  // ever
   int iteration_ = 0;
   int last_snapshot_ = -1;    // its iteration
   int failed_snapshot_ = -1;  // likewise, of the last one that failed

@@ -58,6 +58,7 @@ TrainingState Trainer::training_state() {
 }
 
 std::string Trainer::snapshot() {
+  settle(0);
   std::string path = write_files({});
   if (hooks_.on_snapshot) hooks_.on_snapshot(path);
   return path;
@@ -161,6 +162,7 @@ std::string Trainer::resume() {
 }
 
 void Trainer::restore(const std::string& solverstate) {
+  settle(0);
   SavedSnapshot saved;
   saved.path = solverstate;
   read_state(solverstate, saved.state);

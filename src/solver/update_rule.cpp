@@ -9,6 +9,7 @@
 
 #include "backend/cpu/update.hpp"
 #include "backend/update.hpp"
+#include "core/device_run.hpp"
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
 #include "model/upgrade/upgrade.hpp"
@@ -163,18 +164,16 @@ Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment) {
 }
 
 UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
-                           std::vector<Tensor>* history, Tensor* average) {
+                           std::vector<Tensor>& history, Tensor* average) {
   UpdateArrays arrays{.dtype = arena.dtype()};
   dispatch_float(arena.dtype(), [&](auto zero) {
     using T = decltype(zero);
     for (const ParameterArena::Segment& segment : arena.segments()) {
       if (!learns(*segment.parameter)) continue;
       arrays.gradients = segment.parameter->diff.read<T>(&backend) - segment.offset;
-      if (history == nullptr) continue;
       arrays.parameters = segment.parameter->data.change<T>(&backend) - segment.offset;
     }
-    if (history == nullptr) return;
-    for (Tensor& values : *history) arrays.histories.push_back(values.change<T>(&backend));
+    for (Tensor& values : history) arrays.histories.push_back(values.change<T>(&backend));
     if (average != nullptr) arrays.average = average->change<T>(&backend);
   });
   return arrays;
@@ -249,17 +248,24 @@ void UpdateRule::find_rates(const UpdateRuns& runs, const Rule& rule,
   }
 }
 
-bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
-                        Tensor* average) {
-  const UpdateRuns runs = runs_of(arena);
-  UpdateSettings settings = settings_;
+AnyUpdateRule UpdateRule::rule_at(const UpdateStep& step, UpdateSettings& settings) const {
+  settings = settings_;
   settings.momentum = step.momentum.value_or(settings.momentum);
   settings.weight_decay = step.weight_decay.value_or(settings.weight_decay);
-  const AnyUpdateRule any = kRules[kind_].make(settings, step.iteration);
+  return kRules[kind_].make(settings, step.iteration);
+}
+
+bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
+                        Tensor* average) {
   if (context_.on_gpu()) {
-    return device_update(context_.backend(), runs, any, settings, step,
-                         update_arrays(context_.backend(), arena, &history, average));
+    queue_update(arena, history, step, 0, 1, average);
+    const bool finite = context_.device_run().report().failure == DeviceFailure::none;
+    if (!finite) context_.device_run().clear();
+    return finite;
   }
+  const UpdateRuns runs = runs_of(arena);
+  UpdateSettings settings;
+  const AnyUpdateRule any = rule_at(step, settings);
   const ThreadScope threads(context_.threads());
   return std::visit(
       [&](const auto& rule) {
@@ -268,6 +274,27 @@ bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history, con
                           average);
       },
       any);
+}
+
+void UpdateRule::queue_update(ParameterArena& arena, std::vector<Tensor>& history,
+                              const UpdateStep& step, double most_norm, double loss_scale,
+                              Tensor* average) {
+  DeviceBackend& backend = context_.backend();
+  DeviceUpdate update{.runs = runs_of(arena), .run = context_.device_run().block()};
+  if (update.runs.chunks == 0) return;
+  UpdateNumbers numbers{.step = step, .most_norm = most_norm, .loss_scale = loss_scale};
+  const AnyUpdateRule any = rule_at(step, numbers.settings);
+  std::visit(
+      [&]<class Rule>(const Rule& rule) {
+        const UpdateBlock<Rule> block{numbers, rule};
+        static_assert(std::is_trivially_copyable_v<UpdateBlock<Rule>>);
+        static_assert(sizeof block <= kUpdateBlockBytes);
+        std::memcpy(device_block_.overwrite<uint8_t>(), &block, sizeof block);
+      },
+      any);
+  update.block = device_block_.change<uint8_t>(&backend);
+  update.arrays = update_arrays(backend, arena, history, average);
+  device_update(backend, update, any, numbers);
 }
 
 UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
@@ -289,10 +316,6 @@ UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
 
 double UpdateRule::gradient_norm(ParameterArena& arena) {
   const UpdateRuns runs = runs_of(arena);
-  if (context_.on_gpu()) {
-    return std::sqrt(device_squares(context_.backend(), runs,
-                                    update_arrays(context_.backend(), arena, nullptr)));
-  }
   const ThreadScope threads(context_.threads());
   dispatch_float(arena.dtype(), [&](auto zero) {
     using T = decltype(zero);

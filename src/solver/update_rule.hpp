@@ -19,10 +19,10 @@ bool learns(const Parameter& parameter);
 /// One parameter's part of an array of the arena's size, in the same memory.
 Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment);
 /// Copies what an update needs to the device, unless it is current there: gradients and values of
-/// parameters that learn, and the histories. The rest of the arena is not copied. Without
-/// `history`: gradients only. `average` may be null.
+/// parameters that learn, and the histories. The rest of the arena is not copied. `average` may be
+/// null.
 UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
-                           std::vector<Tensor>* history, Tensor* average = nullptr);
+                           std::vector<Tensor>& history, Tensor* average = nullptr);
 
 /// The update rule of a solver, on the device of its context.
 class UpdateRule {
@@ -48,10 +48,16 @@ class UpdateRule {
   /// Adds weight decay to the gradients and updates the parameters that learn (lr_mult not 0).
   /// `history` has history_count() tensors of the arena's size and type. `average`, if not null, is
   /// one more, which follows the parameters by step.average_decay. Returns false if a gradient or a
-  /// step was not finite. The loss may still be finite then, because a ReLU can hide NaN.
+  /// step was not finite. The loss may still be finite then, because a ReLU can hide NaN. Waits
+  /// for the result, and on a device nothing changes where a gradient was not finite.
   bool update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
               Tensor* average = nullptr);
-  /// The L2 norm of all gradients of parameters that learn, summed in double.
+  /// The same on the device of the context, queued: the report of the device's run (DeviceRun) says
+  /// what was not finite, and after a failure nothing changes. If `most_norm` is not 0, gradients,
+  /// which have the factor `loss_scale`, are scaled down to this L2 norm.
+  void queue_update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
+                    double most_norm, double loss_scale, Tensor* average = nullptr);
+  /// The L2 norm of all gradients of parameters that learn, summed in double. On the CPU.
   double gradient_norm(ParameterArena& arena);
 
  private:
@@ -59,6 +65,8 @@ class UpdateRule {
   template <class Rule>
   void find_rates(const UpdateRuns& runs, const Rule& rule, const UpdateSettings& settings,
                   const UpdateStep& step, ParameterArena& arena, std::vector<Tensor>& history);
+  /// The rule for an iteration, and its settings then.
+  AnyUpdateRule rule_at(const UpdateStep& step, UpdateSettings& settings) const;
   /// The runs of parameters that learn, for the CPU or for the context's device.
   UpdateRuns runs_of(const ParameterArena& arena);
 
@@ -71,6 +79,7 @@ class UpdateRule {
   std::vector<Squares> of_chunk_, of_run_;   // likewise
   std::vector<double> rates_;                // of each run
   Tensor device_runs_{Shape{0}, DType::u8};  // bytes of runs_, copied when they have changed
+  Tensor device_block_{Shape{kUpdateBlockBytes}, DType::u8};  // an UpdateBlock
 };
 
 }  // namespace crema

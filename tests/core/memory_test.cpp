@@ -210,5 +210,25 @@ TEST(Pieces, ZeroingOneClearsOldContents) {
   EXPECT_EQ(floats(first.access(kRead))[3], 9);
 }
 
+TEST(Memory, StagedContentsGoToTheDeviceInTurn) {
+  FakeDevice device;
+  int32_t stop = 0;  // the device's memory is the host's
+  const auto memory = std::make_shared<Memory>(16);
+  memory->stage(device, &stop);
+  const auto write = [&](int32_t value) {
+    std::fill_n(static_cast<int32_t*>(memory->access(Access::overwrite)), 4, value);
+    return static_cast<const int32_t*>(memory->access(Access::read, &device))[3];
+  };
+  EXPECT_EQ(write(1), 1);
+  device.clear();
+  for (int32_t value = 2; value < 8; ++value) EXPECT_EQ(write(value), value);
+  EXPECT_EQ(device.count(FakeDevice::Step::Kind::stall), 0);
+  EXPECT_EQ(device.count(FakeDevice::Step::Kind::upload), 6);
+  stop = 1;
+  EXPECT_EQ(write(9), 7);
+  memory->trust_device();
+  EXPECT_EQ(static_cast<const int32_t*>(memory->access(Access::read))[0], 7);
+}
+
 }  // namespace
 }  // namespace crema

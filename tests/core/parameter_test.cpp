@@ -302,7 +302,7 @@ class ArenaOnADevice : public testing::Test {
 
   /// What an update of the device does with the arrays.
   void update() {
-    UpdateArrays arrays = update_arrays(device_, arena_, &history_);
+    UpdateArrays arrays = update_arrays(device_, arena_, history_);
     for (const ParameterArena::Segment& piece : arena_.segments()) {
       if (!learns(*piece.parameter)) continue;
       for (int64_t i = piece.offset; i < piece.offset + piece.count; ++i) {

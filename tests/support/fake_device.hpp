@@ -1,10 +1,15 @@
-// A device that lives in host memory and counts what moves.
+// A device that lives in host memory. It does its work at once, counts what moves, and keeps a list
+// of what was queued and waited for. It records work as a device does: as closures with the
+// addresses and numbers of the time.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/conversion_math.hpp"
@@ -44,42 +49,70 @@ inline void convert_as_devices_do(const Shape& shape, DType from_dtype, Format f
 
 class FakeDevice : public DeviceBackend {
  public:
+  /// What was queued, and the waits of the host.
+  struct Step {
+    enum class Kind { work, upload, download, graph, wait, stall };
+    Kind kind;
+    size_t bytes = 0;
+  };
+
   void* allocate(size_t bytes) override {
+    refuse_in_capture("takes memory");
     auto memory = std::make_unique<std::vector<char>>(bytes, '\xee');
     void* pointer = memory->data();
     memories_[pointer] = std::move(memory);
     ++allocations;
     return pointer;
   }
-  void release(void* pointer) noexcept override { memories_.erase(pointer); }
+  void release(void* pointer) noexcept override {
+    if (captures_) {
+      released_.push_back(pointer);
+    } else {
+      memories_.erase(pointer);
+    }
+  }
   void copy_to_device(void* device, const void* host, size_t bytes) override {
+    refuse_in_capture("copies from the host");
     if (bytes > 0) std::memcpy(device, host, bytes);
     ++uploads;
     bytes_up += bytes;
+    // As on CUDA, where larger ones do not fit what is pinned.
+    constexpr size_t kPinned = size_t{1} << 20;
+    if (bytes > kPinned) stall();
   }
   void copy_to_host(void* host, const void* device, size_t bytes) override {
+    refuse_in_capture("copies to the host");
     if (bytes > 0) std::memcpy(host, device, bytes);
     ++downloads;
     bytes_down += bytes;
+    stall();
   }
   void fill_zero(void* device, size_t bytes) override {
-    if (bytes > 0) std::memset(device, 0, bytes);
+    queue([=] {
+      if (bytes > 0) std::memset(device, 0, bytes);
+    });
   }
   void copy(void* to, const void* from, size_t bytes) override {
-    if (bytes > 0) std::memcpy(to, from, bytes);
+    queue([=] {
+      if (bytes > 0) std::memcpy(to, from, bytes);
+    });
     ++launched;
   }
   void copy_rows(const RowCopy& copy, const void* from, void* to) override {
-    for (int64_t row = 0; row < copy.rows; ++row) {
-      std::memcpy(static_cast<char*>(to) + row * copy.to_stride,
-                  static_cast<const char*>(from) + row * copy.from_stride,
-                  static_cast<size_t>(copy.bytes));
-    }
+    queue([=] {
+      for (int64_t row = 0; row < copy.rows; ++row) {
+        std::memcpy(static_cast<char*>(to) + row * copy.to_stride,
+                    static_cast<const char*>(from) + row * copy.from_stride,
+                    static_cast<size_t>(copy.bytes));
+      }
+    });
     ++launched;
   }
   void gather(const StridedGather& box, size_t element_bytes, const void* from, void* to) override {
-    crema::gather(ComputeDevice(), box, element_bytes, static_cast<const std::byte*>(from),
-                  static_cast<std::byte*>(to));
+    queue([=] {
+      crema::gather(ComputeDevice(), box, element_bytes, static_cast<const std::byte*>(from),
+                    static_cast<std::byte*>(to));
+    });
     ++launched;
   }
   void add(DType dtype, int64_t count, std::span<const void* const> terms, void* to) override {
@@ -87,31 +120,138 @@ class FakeDevice : public DeviceBackend {
     const auto add_in = [&](auto zero) {
       using T = decltype(zero);
       const SumPack<T> sum(terms, stored_as<T>(dtype), to);
-      each_pack<T>(count, sum.are_aligned(), sum);
+      queue([sum, count] { each_pack<T>(count, sum.are_aligned(), sum); });
     };
     dtype == DType::f64 ? add_in(double{}) : add_in(float{});
   }
   void fill(DType dtype, int64_t count, double value, bool adds, void* y) override {
     dispatch_float(dtype, [&](auto zero) {
       using T = decltype(zero);
-      const FillElement<T> body{static_cast<T>(value), adds, static_cast<T*>(y)};
-      for (int64_t i = 0; i < count; ++i) body(i);
+      queue([body = FillElement<T>{static_cast<T>(value), adds, static_cast<T*>(y)}, count] {
+        for (int64_t i = 0; i < count; ++i) body(i);
+      });
     });
   }
-  void synchronize() override {}
+  void synchronize() override {
+    refuse_in_capture("waits for the device");
+    stall();
+  }
   size_t free_bytes() const override { return 0; }
   bool host_can_read() const override { return true; }
+  void queue_loop(const std::function<void()>& loop) override { queue(loop); }
+
+  void* allocate_pinned(size_t bytes) override {
+    auto memory = std::make_unique<std::vector<char>>(std::max<size_t>(bytes, 1));
+    void* pointer = memory->data();
+    pinned_[pointer] = std::move(memory);
+    return pointer;
+  }
+  void release_pinned(void* pointer) noexcept override { pinned_.erase(pointer); }
+  void upload(void* device, const void* pinned, size_t bytes) override {
+    refuse_in_capture("copies from the host");
+    std::memcpy(device, pinned, bytes);
+    note(Step::Kind::upload, bytes);
+    ++uploads;
+    bytes_up += bytes;
+  }
+  void download(void* pinned, const void* device, size_t bytes) override {
+    refuse_in_capture("copies to the host");
+    std::memcpy(pinned, device, bytes);
+    note(Step::Kind::download, bytes);
+  }
+  void copy_unless(const int32_t* stop, void* to, const void* from, size_t bytes) override {
+    queue([=] {
+      if (*stop == 0) std::memcpy(to, from, bytes);
+    });
+  }
+  std::unique_ptr<DeviceEvent> make_event() override { return std::make_unique<Event>(); }
+  void record(DeviceEvent& event, DeviceQueue queue) override {
+    auto& at = static_cast<Event&>(event);
+    at.queue = queue;
+    at.place = queued_[static_cast<size_t>(queue)];
+  }
+  void queue_wait(DeviceQueue, const DeviceEvent&) override {}
+  void wait(const DeviceEvent& event) override {
+    refuse_in_capture("waits for the device");
+    const auto& at = static_cast<const Event&>(event);
+    // Work behind the event keeps the device busy while the host waits.
+    const bool busy = at.place < queued_[static_cast<size_t>(at.queue)] ||
+                      (at.queue == DeviceQueue::upload && queued_[0] > 0);
+    if (busy) {
+      note(Step::Kind::wait);
+    } else {
+      stall();
+    }
+  }
+
+  void begin_capture() override {
+    captures_ = true;
+    recorded_.clear();
+  }
+  std::unique_ptr<DeviceGraph> end_capture() override {
+    abandon_capture();
+    ++captures;
+    auto graph = std::make_unique<Graph>();
+    graph->work = std::move(recorded_);
+    return graph;
+  }
+  void abandon_capture() noexcept override {
+    captures_ = false;
+    for (void* pointer : std::exchange(released_, {})) release(pointer);
+  }
+  void launch(DeviceGraph& graph) override {
+    for (const auto& work : static_cast<Graph&>(graph).work) work();
+    note(Step::Kind::graph);
+    ++launches;
+  }
 
   /// Pieces of device memory that nobody has released yet.
   size_t held() const { return memories_.size(); }
+  /// How many steps of a kind there were since clear().
+  int64_t count(Step::Kind kind) const { return std::ranges::count(steps, kind, &Step::kind); }
+  void clear() { steps.clear(); }
 
   int allocations = 0;  // ever
   int uploads = 0, downloads = 0;
   size_t bytes_up = 0, bytes_down = 0;
-  int launched = 0;  // copies and sums within the device
+  int launched = 0;                // copies and sums within the device
+  int captures = 0, launches = 0;  // of graphs
+  std::vector<Step> steps;
 
  private:
-  std::map<void*, std::unique_ptr<std::vector<char>>> memories_;
+  struct Event : DeviceEvent {
+    DeviceQueue queue = DeviceQueue::work;
+    size_t place = 0;  // steps of the queue before it
+  };
+  struct Graph : DeviceGraph {
+    std::vector<std::function<void()>> work;
+  };
+
+  template <class Work>
+  void queue(const Work& work) {
+    if (captures_) {
+      recorded_.emplace_back(work);
+      return;
+    }
+    work();
+    note(Step::Kind::work);
+  }
+  void note(Step::Kind kind, size_t bytes = 0) {
+    steps.push_back({kind, bytes});
+    if (kind == Step::Kind::wait || kind == Step::Kind::stall) return;
+    ++queued_[kind == Step::Kind::upload ? 1 : 0];
+  }
+  /// The host waits for all work: the device has none then.
+  void stall() { note(Step::Kind::stall); }
+  void refuse_in_capture(const char* what) const {
+    if (captures_) throw Error(what, " in each pass");
+  }
+
+  std::map<void*, std::unique_ptr<std::vector<char>>> memories_, pinned_;
+  size_t queued_[2] = {};  // steps ever, of each queue
+  bool captures_ = false;
+  std::vector<std::function<void()>> recorded_;
+  std::vector<void*> released_;
 };
 
 }  // namespace crema

@@ -1,5 +1,9 @@
 #include "backend/cuda/cuda_backend.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "backend/cuda/dnn_plans.hpp"
 #include "crema/error.hpp"
 
@@ -33,6 +37,34 @@ int device_count(std::string& why) {
   throw Error(what, " failed on the GPU: ", reason);
 }
 
+struct CudaEvent : DeviceEvent {
+  CudaEvent() {
+    cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  ~CudaEvent() override { cudaEventDestroy(event); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  cudaEvent_t event = nullptr;
+};
+
+cudaEvent_t event_of(const DeviceEvent& event) {
+  return static_cast<const CudaEvent&>(event).event;
+}
+
+struct CudaGraph : DeviceGraph {
+  explicit CudaGraph(cudaGraph_t graph) {
+    const cudaError_t status = cudaGraphInstantiateWithFlags(&exec, graph, 0);
+    cudaGraphDestroy(graph);
+    cuda_check(status, "cudaGraphInstantiate");
+  }
+  ~CudaGraph() override { cudaGraphExecDestroy(exec); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  cudaGraphExec_t exec = nullptr;
+};
+
 }  // namespace
 
 void cuda_check(cudaError_t status, const char* what) {
@@ -60,25 +92,61 @@ CudaBackend::CudaBackend(int index) : index_(index) {
   cuda_check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index),
              "cudaDeviceGetAttribute");
   cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  cuda_check(cudaStreamCreateWithFlags(&upload_stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  make_pool();
+}
+
+void CudaBackend::make_pool() {
+  int has_pools = 0;
+  cuda_check(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, index_),
+             "cudaDeviceGetAttribute");
+  if (has_pools == 0) return;
+  cudaMemPoolProps props{};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location.type = cudaMemLocationTypeDevice;
+  props.location.id = index_;
+  cuda_check(cudaMemPoolCreate(&pool_, &props), "cudaMemPoolCreate");
+  // Memory that is released stays in the pool: the next shapes take it without a wait.
+  uint64_t kept = ~uint64_t{0};
+  cuda_check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept),
+             "cudaMemPoolSetAttribute");
 }
 
 // Failures are of no use to anyone by now.
 CudaBackend::~CudaBackend() {
   cudaSetDevice(index_);
+  cudaStreamSynchronize(upload_stream_);
   cudaStreamSynchronize(stream_);
   dnn_plans_.reset();
   if (dnn_) cudnnDestroy(dnn_);
   if (blas_) cublasDestroy(blas_);
-  cudaFree(scratch_);
+  release(scratch_);
+  release(blas_workspace_);
+  cudaStreamSynchronize(stream_);
+  if (pool_) cudaMemPoolDestroy(pool_);
+  cudaStreamDestroy(upload_stream_);
   cudaStreamDestroy(stream_);
 }
 
 void CudaBackend::activate() const { cuda_check(cudaSetDevice(index_), "cudaSetDevice"); }
 
 void* CudaBackend::allocate(size_t bytes) {
+  refuse_in_capture("takes memory");
   activate();
   void* pointer = nullptr;
-  const cudaError_t status = cudaMalloc(&pointer, bytes > 0 ? bytes : 1);
+  const auto take = [&] {
+    const size_t wanted = std::max<size_t>(bytes, 1);
+    return pool_ ? cudaMallocFromPoolAsync(&pointer, wanted, pool_, stream_)
+                 : cudaMalloc(&pointer, wanted);
+  };
+  cudaError_t status = take();
+  if (status == cudaErrorMemoryAllocation && pool_) {
+    // What the pool keeps may lie in pieces that are too small.
+    cudaGetLastError();
+    cudaStreamSynchronize(stream_);
+    cudaMemPoolTrimTo(pool_, 0);
+    status = take();
+  }
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     throw Error("cannot allocate ", bytes, " bytes (", bytes >> 20, " MiB) on CUDA device ", index_,
@@ -90,13 +158,23 @@ void* CudaBackend::allocate(size_t bytes) {
 }
 
 void CudaBackend::release(void* pointer) noexcept {
+  if (pointer == nullptr) return;
+  if (captures_) return released_.push_back(pointer);
   cudaSetDevice(index_);
-  cudaFree(pointer);
+  if (pool_) {
+    cudaFreeAsync(pointer, stream_);
+  } else {
+    cudaFree(pointer);
+  }
 }
 
 void CudaBackend::copy_to_device(void* device, const void* host, size_t bytes) {
   if (bytes == 0) return;
+  refuse_in_capture("copies from the host");
   activate();
+  for (PinnedRing* ring : {&small_, &large_}) {
+    if (bytes <= ring->bytes()) return ring->copy(stream_, device, host, bytes);
+  }
   cuda_check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_),
              "copying to the device");
   cuda_check(cudaStreamSynchronize(stream_), "copying to the device");
@@ -104,6 +182,7 @@ void CudaBackend::copy_to_device(void* device, const void* host, size_t bytes) {
 
 void CudaBackend::copy_to_host(void* host, const void* device, size_t bytes) {
   if (bytes == 0) return;
+  refuse_in_capture("copies to the host");
   activate();
   cuda_check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_),
              "copying to the host");
@@ -124,6 +203,7 @@ void CudaBackend::fill_zero(void* device, size_t bytes) {
 }
 
 void CudaBackend::synchronize() {
+  refuse_in_capture("waits for the device");
   activate();
   cuda_check(cudaStreamSynchronize(stream_), "a kernel");
 }
@@ -132,13 +212,140 @@ size_t CudaBackend::free_bytes() const {
   activate();
   size_t free = 0, total = 0;
   cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return free;
+  if (!pool_) return free;
+  uint64_t held = 0, used = 0;
+  cuda_check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &held),
+             "cudaMemPoolGetAttribute");
+  cuda_check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used),
+             "cudaMemPoolGetAttribute");
+  return free + static_cast<size_t>(held - used);
+}
+
+void CudaBackend::refuse_in_capture(const char* what) const {
+  if (captures_) throw Error(what, " in each pass");
+}
+
+PinnedRing::~PinnedRing() {
+  for (const Slot& slot : slots_) {
+    if (slot.taken) cudaEventDestroy(slot.taken);
+    if (slot.pinned) cudaFreeHost(slot.pinned);
+  }
+}
+
+void PinnedRing::copy(cudaStream_t stream, void* device, const void* host, size_t bytes) {
+  Slot& slot = slots_[next_];
+  next_ = (next_ + 1) % slots_.size();
+  if (slot.pinned == nullptr) {
+    cuda_check(cudaMallocHost(&slot.pinned, bytes_), "cudaMallocHost");
+    cuda_check(cudaEventCreateWithFlags(&slot.taken, cudaEventDisableTiming), "cudaEventCreate");
+  } else {
+    cuda_check(cudaEventSynchronize(slot.taken), "copying to the device");
+  }
+  std::memcpy(slot.pinned, host, bytes);
+  cuda_check(cudaMemcpyAsync(device, slot.pinned, bytes, cudaMemcpyHostToDevice, stream),
+             "copying to the device");
+  cuda_check(cudaEventRecord(slot.taken, stream), "copying to the device");
+}
+
+void* CudaBackend::allocate_pinned(size_t bytes) {
+  refuse_in_capture("takes host memory");
+  activate();
+  void* pointer = nullptr;
+  const cudaError_t status = cudaMallocHost(&pointer, std::max<size_t>(bytes, 1));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw Error("cannot allocate ", bytes, " bytes (", bytes >> 20,
+                " MiB) of host memory that the GPU copies from; use a smaller batch");
+  }
+  cuda_check(status, "cudaMallocHost");
+  return pointer;
+}
+
+void CudaBackend::release_pinned(void* pointer) noexcept {
+  cudaSetDevice(index_);
+  cudaFreeHost(pointer);
+}
+
+void CudaBackend::upload(void* device, const void* pinned, size_t bytes) {
+  refuse_in_capture("copies from the host");
+  activate();
+  cuda_check(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, upload_stream_),
+             "copying to the device");
+}
+
+void CudaBackend::download(void* pinned, const void* device, size_t bytes) {
+  refuse_in_capture("copies to the host");
+  activate();
+  cuda_check(cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, stream_),
+             "copying to the host");
+}
+
+std::unique_ptr<DeviceEvent> CudaBackend::make_event() {
+  activate();
+  return std::make_unique<CudaEvent>();
+}
+
+void CudaBackend::record(DeviceEvent& event, DeviceQueue queue) {
+  activate();
+  cuda_check(
+      cudaEventRecord(event_of(event), queue == DeviceQueue::work ? stream_ : upload_stream_),
+      "cudaEventRecord");
+}
+
+void CudaBackend::queue_wait(DeviceQueue queue, const DeviceEvent& event) {
+  activate();
+  cuda_check(cudaStreamWaitEvent(queue == DeviceQueue::work ? stream_ : upload_stream_,
+                                 event_of(event), 0),
+             "cudaStreamWaitEvent");
+}
+
+void CudaBackend::wait(const DeviceEvent& event) {
+  refuse_in_capture("waits for the device");
+  activate();
+  cuda_check(cudaEventSynchronize(event_of(event)), "a kernel");
+}
+
+void CudaBackend::begin_capture() {
+  activate();
+  cuda_check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+             "cudaStreamBeginCapture");
+  captures_ = true;
+}
+
+void CudaBackend::finish_capture() noexcept {
+  captures_ = false;
+  for (void* pointer : std::exchange(released_, {})) release(pointer);
+}
+
+std::unique_ptr<DeviceGraph> CudaBackend::end_capture() {
+  cudaGraph_t graph = nullptr;
+  const cudaError_t status = cudaStreamEndCapture(stream_, &graph);
+  finish_capture();
+  cuda_check(status, "cudaStreamEndCapture");
+  return std::make_unique<CudaGraph>(graph);
+}
+
+void CudaBackend::abandon_capture() noexcept {
+  if (!captures_) return;
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(stream_, &graph) == cudaSuccess && graph) cudaGraphDestroy(graph);
+  cudaGetLastError();
+  finish_capture();
+}
+
+void CudaBackend::launch(DeviceGraph& graph) {
+  activate();
+  cuda_check(cudaGraphLaunch(static_cast<CudaGraph&>(graph).exec, stream_), "cudaGraphLaunch");
 }
 
 cublasHandle_t CudaBackend::blas() {
   if (!blas_) {
     cuda_check(cublasCreate(&blas_), "cublasCreate");
     cuda_check(cublasSetStream(blas_, stream_), "cublasSetStream");
+    // Its own workspace would be taken anew in each record, and differ from run to run.
+    constexpr size_t kWorkspace = size_t{32} << 20;
+    blas_workspace_ = allocate(kWorkspace);
+    cuda_check(cublasSetWorkspace(blas_, blas_workspace_, kWorkspace), "cublasSetWorkspace");
   }
   return blas_;
 }
@@ -165,10 +372,11 @@ DnnPlans& CudaBackend::dnn_plans() {
 
 void* CudaBackend::scratch(size_t bytes) {
   if (bytes > scratch_bytes_) {
-    // cudaFree waits for the device, so no kernel uses the old piece any more.
-    release(scratch_);
-    scratch_ = nullptr;
+    refuse_in_capture("takes scratch memory");
+    // Released in the order of the stream, behind the kernels that use the old piece.
+    release(std::exchange(scratch_, nullptr));
     scratch_bytes_ = 0;
+    ++generation_;
     scratch_ = allocate(bytes);
     scratch_bytes_ = bytes;
   }

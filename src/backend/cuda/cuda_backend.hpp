@@ -2,8 +2,9 @@
 // and _cudnn.cpp files, that knows CUDA's headers.
 //
 // All work of a context runs in its stream, in order, so scratch memory is shared and nothing need
-// wait for anything but copies to the host. f32 is computed in f32, or in TF32, which keeps 10 bits
-// of the fraction, where the net's `math` allows it (crema/arithmetic.hpp).
+// wait for anything but copies to the host. Batches are copied to the device in a second stream.
+// Memory comes from a pool of the context, in the order of the stream. f32 is computed in f32, or in
+// TF32, which keeps 10 bits of the fraction, where the net's `math` allows it (crema/arithmetic.hpp).
 //
 // Threads: a context on CUDA serves one thread at a time; give each thread a context of its own.
 #pragma once
@@ -11,6 +12,9 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <cudnn.h>
+
+#include <memory>
+#include <vector>
 
 #include "core/device.hpp"
 #include "crema/context.hpp"
@@ -23,6 +27,30 @@ class DnnPlans;  // backend/cuda/dnn_plans.hpp
 void cuda_check(cudaError_t status, const char* what);
 void cuda_check(cublasStatus_t status, const char* what);
 void cuda_check(cudnnStatus_t status, const char* what);
+
+/// Small pieces of host memory on their way to the device: a pinned copy of each lives until the
+/// device has taken it.
+class PinnedRing {
+ public:
+  PinnedRing(size_t bytes, size_t slots) : bytes_(bytes), slots_(slots) {}
+  ~PinnedRing();
+  PinnedRing(const PinnedRing&) = delete;
+  PinnedRing& operator=(const PinnedRing&) = delete;
+
+  /// The most bytes of a piece.
+  size_t bytes() const { return bytes_; }
+  /// Queues the copy; waits where all slots are on their way.
+  void copy(cudaStream_t stream, void* device, const void* host, size_t bytes);
+
+ private:
+  struct Slot {
+    void* pinned = nullptr;
+    cudaEvent_t taken = nullptr;
+  };
+  size_t bytes_;
+  std::vector<Slot> slots_;
+  size_t next_ = 0;
+};
 
 class CudaBackend : public DeviceBackend {
  public:
@@ -45,6 +73,22 @@ class CudaBackend : public DeviceBackend {
   void synchronize() override;
   size_t free_bytes() const override;
 
+  void* allocate_pinned(size_t bytes) override;
+  void release_pinned(void* pointer) noexcept override;
+  void upload(void* device, const void* pinned, size_t bytes) override;
+  void download(void* pinned, const void* device, size_t bytes) override;
+  void copy_unless(const int32_t* stop, void* to, const void* from, size_t bytes) override;
+  std::unique_ptr<DeviceEvent> make_event() override;
+  void record(DeviceEvent& event, DeviceQueue queue) override;
+  void queue_wait(DeviceQueue queue, const DeviceEvent& event) override;
+  void wait(const DeviceEvent& event) override;
+  void begin_capture() override;
+  std::unique_ptr<DeviceGraph> end_capture() override;
+  void abandon_capture() noexcept override;
+  void launch(DeviceGraph& graph) override;
+  uint64_t generation() const override { return generation_; }
+  void reserve_scratch(size_t bytes) override { scratch(bytes); }
+
   /// Makes this the calling thread's device.
   void activate() const;
   cudaStream_t stream() const { return stream_; }
@@ -57,16 +101,27 @@ class CudaBackend : public DeviceBackend {
   /// Memory for one piece of work, until the next call: what runs in the stream later may overwrite
   /// it.
   void* scratch(size_t bytes);
+  /// Error while work is recorded; `what` it does.
+  void refuse_in_capture(const char* what) const;
 
  private:
+  void make_pool();
+  void finish_capture() noexcept;
+
   int index_;
   int multiprocessors_ = 1;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_ = nullptr, upload_stream_ = nullptr;
+  cudaMemPool_t pool_ = nullptr;  // null: the device has none
   cublasHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
   std::unique_ptr<DnnPlans> dnn_plans_;  // of dnn_
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
+  uint64_t generation_ = 0;
+  void* blas_workspace_ = nullptr;
+  PinnedRing small_{size_t{16} << 10, 128}, large_{size_t{1} << 20, 4};
+  bool captures_ = false;
+  std::vector<void*> released_;  // while work is recorded
 };
 
 /// The backend of a context on CUDA, made the calling thread's device.

@@ -19,6 +19,17 @@ struct CopyRows {
   }
 };
 
+/// Bytes in units of E, unless *stop is not 0.
+template <class E>
+struct CopyUnless {
+  const int32_t* stop;
+  const E* from;
+  E* to;
+  __device__ void operator()(int64_t i) const {
+    if (*stop == 0) to[i] = from[i];
+  }
+};
+
 constexpr int kMostAxes = 32;  // of a simplified box: more than blobs have
 
 template <class E>
@@ -66,6 +77,18 @@ void CudaBackend::gather(const StridedGather& box, size_t element_bytes, const v
     default:
       return gather_as(int64_t{});
   }
+}
+
+void CudaBackend::copy_unless(const int32_t* stop, void* to, const void* from, size_t bytes) {
+  activate();
+  // Both begin on pages or on the units of memory pools; what is left over is copied by itself.
+  constexpr size_t kUnit = sizeof(int4);
+  const size_t whole = bytes / kUnit * kUnit;
+  cuda_for_each(*this, static_cast<int64_t>(whole / kUnit),
+                CopyUnless<int4>{stop, static_cast<const int4*>(from), static_cast<int4*>(to)});
+  cuda_for_each(*this, static_cast<int64_t>(bytes - whole),
+                CopyUnless<char>{stop, static_cast<const char*>(from) + whole,
+                                 static_cast<char*>(to) + whole});
 }
 
 void CudaBackend::copy_rows(const RowCopy& copy, const void* from, void* to) {

@@ -7,63 +7,16 @@
 namespace crema {
 namespace {
 
-/// The driver of update rules: a block a chunk. `rates`: of each run. *failed becomes 1 when some
-/// gradient or step was not finite. `average` may be null.
-template <Regularization R, class T, class Rule, class... History>
-__global__ void update_kernel(UpdateRuns runs, Rule rule, UpdateSettings settings, UpdateStep step,
-                              const double* rates, const T* g, T* w, T* average, int* failed,
-                              History*... history) {
-  const T rest = 1 - static_cast<T>(step.average_decay);
+/// Fails the run where a gradient is not finite. Whoever comes last writes the same.
+template <class T>
+__global__ void finite_kernel(UpdateRuns runs, const T* g, RunBlock* run) {
   for (int64_t number = blockIdx.x; number < runs.chunks; number += gridDim.x) {
     const UpdateChunk chunk = runs.chunk(number);
-    const ValueUpdate<T, R, Rule> update(rule, settings, step, *chunk.run,
-                                         rates[chunk.run - runs.runs]);
     T check = 0;
     for (int64_t i = chunk.begin + threadIdx.x; i < chunk.end; i += kBlockThreads) {
-      check += update(g[i], w[i], history[i]...);
-      if (average != nullptr) average[i] += rest * (w[i] - average[i]);
+      check += g[i] - g[i];
     }
-    // Whoever comes last writes the same.
-    if (!(check == T{0})) *failed = 1;
-  }
-}
-
-/// The sums of each chunk: see cpu_squares of backend/cpu/update.hpp.
-template <Regularization R, class T, class Rule, class... History>
-__global__ void step_squares_kernel(UpdateRuns runs, Rule rule, UpdateSettings settings,
-                                    UpdateStep step, const T* g, const T* w, Squares* of_chunk,
-                                    const History*... history) {
-  for (int64_t number = blockIdx.x; number < runs.chunks; number += gridDim.x) {
-    const UpdateChunk chunk = runs.chunk(number);
-    const ValueUpdate<T, R, Rule> update(rule, settings, step, *chunk.run, 1);
-    double values = 0, steps = 0;
-    for (int64_t i = chunk.begin + threadIdx.x; i < chunk.end; i += kBlockThreads) {
-      const auto value = static_cast<double>(w[i]);
-      const auto by = static_cast<double>(step_of(update, g[i], w[i], history[i]...));
-      values += value * value;
-      steps += by * by;
-    }
-    values = block_sum(values);
-    steps = block_sum(steps);
-    if (threadIdx.x == 0) of_chunk[number] = {values, steps};
-  }
-}
-
-/// The rate of each run, a block a run. Sums are read if there are local rates.
-__global__ void rates_kernel(UpdateRuns runs, UpdateSettings settings, double rate,
-                             const Squares* of_chunk, double* rates) {
-  for (int64_t number = blockIdx.x; number < runs.count; number += gridDim.x) {
-    const UpdateRun& run = runs.runs[number];
-    Squares sum;
-    if (settings.local_rate != LocalRate::none) {
-      for (int64_t i = threadIdx.x; i < chunks_of(run); i += kBlockThreads) {
-        sum.values += of_chunk[run.first_chunk + i].values;
-        sum.steps += of_chunk[run.first_chunk + i].steps;
-      }
-      sum.values = block_sum(sum.values);
-      sum.steps = block_sum(sum.steps);
-    }
-    if (threadIdx.x == 0) rates[number] = rate_of(settings, rate, run, sum);
+    if (!(check == T{0})) run->fail(DeviceFailure::gradient);
   }
 }
 
@@ -80,6 +33,92 @@ __global__ void squares_kernel(UpdateRuns runs, const T* values, double* of_chun
   }
 }
 
+/// One block: adds up the squares of all gradients.
+__global__ void norm_kernel(int64_t count, const double* of_chunk, RunBlock* run,
+                            UpdateNumbers* numbers) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kBlockThreads) sum += of_chunk[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) limit_norm(*run, *numbers, sum);
+}
+
+/// The sums of each chunk: see cpu_squares of backend/cpu/update.hpp. Of the rule's steps, or of
+/// the gradients as steps.
+template <bool kOfRule, Regularization R, class T, class Rule, class... History>
+__global__ void step_squares_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block, const T* g,
+                                    const T* w, Squares* of_chunk, const History*... history) {
+  using By = std::conditional_t<kOfRule, Rule, GradientAsStep>;
+  UpdateSettings settings = block->numbers.settings;
+  if (!kOfRule) settings.weight_decay = 0;
+  const UpdateStep step = block->numbers.step;
+  const By rule = [&] {
+    if constexpr (kOfRule) {
+      return block->rule;
+    } else {
+      return By();
+    }
+  }();
+  for (int64_t number = blockIdx.x; number < runs.chunks; number += gridDim.x) {
+    const UpdateChunk chunk = runs.chunk(number);
+    const ValueUpdate<T, R, By> update(rule, settings, step, *chunk.run, 1);
+    double values = 0, steps = 0;
+    for (int64_t i = chunk.begin + threadIdx.x; i < chunk.end; i += kBlockThreads) {
+      const auto value = static_cast<double>(w[i]);
+      const auto by = static_cast<double>(step_of(update, g[i], w[i], history[i]...));
+      values += value * value;
+      steps += by * by;
+    }
+    values = block_sum(values);
+    steps = block_sum(steps);
+    if (threadIdx.x == 0) of_chunk[number] = {values, steps};
+  }
+}
+
+/// The rate of each run, a block a run. Sums are read if there are local rates.
+__global__ void rates_kernel(UpdateRuns runs, const UpdateNumbers* numbers, const Squares* of_chunk,
+                             double* rates) {
+  const UpdateSettings settings = numbers->settings;
+  for (int64_t number = blockIdx.x; number < runs.count; number += gridDim.x) {
+    const UpdateRun& run = runs.runs[number];
+    Squares sum;
+    if (settings.local_rate != LocalRate::none) {
+      for (int64_t i = threadIdx.x; i < chunks_of(run); i += kBlockThreads) {
+        sum.values += of_chunk[run.first_chunk + i].values;
+        sum.steps += of_chunk[run.first_chunk + i].steps;
+      }
+      sum.values = block_sum(sum.values);
+      sum.steps = block_sum(sum.steps);
+    }
+    if (threadIdx.x == 0) rates[number] = rate_of(settings, numbers->step.rate, run, sum);
+  }
+}
+
+/// The driver of update rules: a block a chunk. `rates`: of each run. Nothing changes in a run that
+/// has failed. `average` may be null.
+template <Regularization R, class T, class Rule, class... History>
+__global__ void update_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block, const double* rates,
+                              const T* g, T* w, T* average, RunBlock* state, History*... history) {
+  if (state->failed()) return;
+  const UpdateNumbers numbers = block->numbers;
+  const Rule rule = block->rule;
+  const T rest = 1 - static_cast<T>(numbers.step.average_decay);
+  for (int64_t number = blockIdx.x; number < runs.chunks; number += gridDim.x) {
+    const UpdateChunk chunk = runs.chunk(number);
+    const ValueUpdate<T, R, Rule> update(rule, numbers.settings, numbers.step, *chunk.run,
+                                         rates[chunk.run - runs.runs]);
+    T check = 0;
+    for (int64_t i = chunk.begin + threadIdx.x; i < chunk.end; i += kBlockThreads) {
+      check += update(g[i], w[i], history[i]...);
+      if (average != nullptr) average[i] += rest * (w[i] - average[i]);
+    }
+    // Whoever comes last writes the same. It becomes a failure behind the update: all blocks of
+    // this one do the same.
+    if (!(check == T{0})) state->report.bad_step = 1;
+  }
+}
+
+__global__ void finish_kernel(RunBlock* run) { finish_update(*run); }
+
 /// A block for each of `count` chunks or runs, up to the blocks of a grid.
 unsigned blocks_for(int64_t count) {
   constexpr int64_t kMaximumBlocks = 65535;
@@ -90,105 +129,69 @@ unsigned blocks_for(int64_t count) {
 struct UpdateScratch {
   UpdateScratch(CudaBackend& backend, const UpdateRuns& runs) {
     const auto chunks = static_cast<size_t>(runs.chunks), count = static_cast<size_t>(runs.count);
-    of_chunk = static_cast<Squares*>(
-        backend.scratch(chunks * sizeof(Squares) + count * sizeof(double) + sizeof(int)));
+    of_chunk =
+        static_cast<Squares*>(backend.scratch(chunks * sizeof(Squares) + count * sizeof(double)));
     rates = reinterpret_cast<double*>(of_chunk + chunks);
-    failed = reinterpret_cast<int*>(rates + count);
-    backend.fill_zero(failed, sizeof(int));
   }
 
   Squares* of_chunk;
   double* rates;
-  int* failed;
 };
 
-/// body(regularization as a type, histories...), for the kernels of a rule.
-template <class T, class Rule, class Body>
-void with_arrays(const UpdateSettings& settings, const UpdateArrays& arrays, const Body& body) {
-  with_regularization(settings.regularization, [&](auto regularization) {
-    with_histories<Rule>([&](size_t number) { return static_cast<T*>(arrays.histories[number]); },
-                         [&](auto*... history) { body(regularization, history...); });
-  });
-}
-
 template <class T, class Rule>
-void launch_squares(CudaBackend& backend, const UpdateRuns& runs, const Rule& rule,
-                    const UpdateSettings& settings, const UpdateStep& step,
-                    const UpdateArrays& arrays, Squares* of_chunk) {
-  const T* g = static_cast<const T*>(arrays.gradients);
-  const T* w = static_cast<const T*>(arrays.parameters);
-  with_arrays<T, Rule>(settings, arrays, [&](auto regularization, auto*... history) {
-    step_squares_kernel<decltype(regularization)::value>
-        <<<blocks_for(runs.chunks), kBlockThreads, 0, backend.stream()>>>(
-            runs, rule, settings, step, g, w, of_chunk, const_cast<const T*>(history)...);
-  });
-}
-
-template <class T, class Rule>
-void launch_update(CudaBackend& backend, const UpdateRuns& runs, const Rule& rule,
-                   const UpdateSettings& settings, const UpdateStep& step,
-                   const UpdateArrays& arrays, const UpdateScratch& scratch) {
-  if constexpr (Rule::kLocalRate == LocalRate::trust) {
-    launch_squares<T>(backend, runs, rule, settings, step, arrays, scratch.of_chunk);
-  } else if (settings.local_rate != LocalRate::none) {
-    UpdateSettings of_gradient = settings;
-    of_gradient.weight_decay = 0;
-    launch_squares<T>(backend, runs, GradientAsStep(), of_gradient, step, arrays, scratch.of_chunk);
+void launch_update(CudaBackend& backend, const DeviceUpdate& job, const UpdateNumbers& chosen,
+                   const UpdateScratch& scratch) {
+  const UpdateRuns& runs = job.runs;
+  const unsigned blocks = blocks_for(runs.chunks);
+  auto* block = static_cast<UpdateBlock<Rule>*>(job.block);
+  const T* g = static_cast<const T*>(job.arrays.gradients);
+  T* w = static_cast<T*>(job.arrays.parameters);
+  T* average = static_cast<T*>(job.arrays.average);
+  if (chosen.most_norm > 0) {
+    auto* of_chunk = reinterpret_cast<double*>(scratch.of_chunk);
+    squares_kernel<<<blocks, kBlockThreads, 0, backend.stream()>>>(runs, g, of_chunk);
+    norm_kernel<<<1, kBlockThreads, 0, backend.stream()>>>(runs.chunks, of_chunk, job.run,
+                                                           &block->numbers);
+  } else {
+    finite_kernel<<<blocks, kBlockThreads, 0, backend.stream()>>>(runs, g, job.run);
   }
-  rates_kernel<<<blocks_for(runs.count), kBlockThreads, 0, backend.stream()>>>(
-      runs, settings, step.rate, scratch.of_chunk, scratch.rates);
-  const T* g = static_cast<const T*>(arrays.gradients);
-  T* w = static_cast<T*>(arrays.parameters);
-  T* average = static_cast<T*>(arrays.average);
-  with_arrays<T, Rule>(settings, arrays, [&](auto regularization, auto*... history) {
-    update_kernel<decltype(regularization)::value>
-        <<<blocks_for(runs.chunks), kBlockThreads, 0, backend.stream()>>>(
-            runs, rule, settings, step, scratch.rates, g, w, average, scratch.failed, history...);
+  with_regularization(chosen.settings.regularization, [&](auto regularization) {
+    constexpr Regularization kBy = decltype(regularization)::value;
+    with_histories<Rule>(
+        [&](size_t number) { return static_cast<T*>(job.arrays.histories[number]); },
+        [&](auto*... history) {
+          if constexpr (Rule::kLocalRate == LocalRate::trust) {
+            step_squares_kernel<true, kBy><<<blocks, kBlockThreads, 0, backend.stream()>>>(
+                runs, block, g, w, scratch.of_chunk, const_cast<const T*>(history)...);
+          } else if (chosen.settings.local_rate != LocalRate::none) {
+            step_squares_kernel<false, kBy><<<blocks, kBlockThreads, 0, backend.stream()>>>(
+                runs, block, g, w, scratch.of_chunk);
+          }
+          rates_kernel<<<blocks_for(runs.count), kBlockThreads, 0, backend.stream()>>>(
+              runs, &block->numbers, scratch.of_chunk, scratch.rates);
+          update_kernel<kBy><<<blocks, kBlockThreads, 0, backend.stream()>>>(
+              runs, block, scratch.rates, g, w, average, job.run, history...);
+        });
   });
-}
-
-template <class Result>
-Result fetch(CudaBackend& backend, const Result* from) {
-  Result result{};
-  backend.copy_to_host(&result, from, sizeof(Result));
-  return result;
+  finish_kernel<<<1, 1, 0, backend.stream()>>>(job.run);
 }
 
 }  // namespace
 
-bool device_update(DeviceBackend& device, const UpdateRuns& runs, const AnyUpdateRule& any,
-                   const UpdateSettings& settings, const UpdateStep& step,
-                   const UpdateArrays& arrays) {
-  if (runs.chunks == 0) return true;
+void device_update(DeviceBackend& device, const DeviceUpdate& update, const AnyUpdateRule& any,
+                   const UpdateNumbers& numbers) {
+  if (update.runs.chunks == 0) return;
   CudaBackend& backend = cuda(device);
-  const UpdateScratch scratch(backend, runs);
+  const UpdateScratch scratch(backend, update.runs);
   std::visit(
-      [&](const auto& rule) {
-        dispatch_float(arrays.dtype, [&](auto zero) {
-          launch_update<decltype(zero)>(backend, runs, rule, settings, step, arrays, scratch);
+      [&]<class Rule>(const Rule&) {
+        static_assert(sizeof(UpdateBlock<Rule>) <= kUpdateBlockBytes);
+        dispatch_float(update.arrays.dtype, [&](auto zero) {
+          launch_update<decltype(zero), Rule>(backend, update, numbers, scratch);
         });
       },
       any);
   cuda_check(cudaGetLastError(), "launching an update");
-  return fetch(backend, scratch.failed) == 0;
-}
-
-double device_squares(DeviceBackend& device, const UpdateRuns& runs, const UpdateArrays& arrays) {
-  if (runs.chunks == 0) return 0;
-  CudaBackend& backend = cuda(device);
-  return dispatch_float(arrays.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const T* from = static_cast<const T*>(arrays.gradients);
-    const auto chunks = static_cast<size_t>(runs.chunks);
-    auto* of_chunk = static_cast<double*>(backend.scratch((chunks + 1) * sizeof(double)));
-    double* sum = of_chunk + chunks;
-    squares_kernel<<<blocks_for(runs.chunks), kBlockThreads, 0, backend.stream()>>>(runs, from,
-                                                                                    of_chunk);
-    finish_sum_kernel<<<1, kBlockThreads, 0, backend.stream()>>>(static_cast<int>(chunks), of_chunk,
-                                                                 1.0, sum);
-    cuda_check(cudaGetLastError(), "launching a sum");
-    return fetch(backend, sum);
-  });
 }
 
 }  // namespace crema

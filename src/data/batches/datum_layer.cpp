@@ -5,6 +5,7 @@
 
 #include "crema/error.hpp"
 #include "crema/random.hpp"
+#include "data/batches/device_images.hpp"
 #include "data/records/unlabelled.hpp"
 #include "proto/layer.pb.h"
 #include "proto/net.pb.h"
@@ -132,9 +133,12 @@ void DatumLayer::tell_transform(Origin& origin) const {
 }
 
 void DatumLayer::give_images(const ImageBatch& batch, Blobs top) {
+  if (context().on_gpu() && device_images_ == nullptr)
+    device_images_ = std::make_shared<DeviceImages>(context());
   give_datums(
       batch, records_, run().seed, mixing_,
-      [this](const Sample& sample, int64_t index) { return key_of(sample, index); }, top);
+      [this](const Sample& sample, int64_t index) { return key_of(sample, index); }, top,
+      device_images_.get());
   losses_.tell(batch, name(), context());
 }
 

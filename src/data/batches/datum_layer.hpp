@@ -86,6 +86,7 @@ class DatumLayer : public SampledLayer {
   LossWarnings losses_;
   std::optional<ClassNames> training_;
   DatumLoading records_;
+  std::shared_ptr<DeviceImages> device_images_;       // in a context on a device
   int64_t largest_ = 0;                               // values of a sample, at most
   mutable std::unique_ptr<RecordReader> key_reader_;  // made when the first key is asked for
 };

@@ -7,6 +7,7 @@
 #include "core/parallel.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
+#include "data/batches/device_images.hpp"
 
 namespace crema {
 namespace {
@@ -20,6 +21,13 @@ std::vector<Mix> draw_mixes(const ImageBatch& batch, const DatumLoading& loading
     mixes.push_back(mixing.draw(random, static_cast<int64_t>(i), {batch.shape[1], batch.shape[2]}));
   }
   return mixes;
+}
+
+/// Error unless a top of `shape` takes such samples.
+void check_sample(const Shape& sample, const Shape& shape) {
+  if (sample[0] != shape[1] || sample[1] != shape[2] || sample[2] != shape[3])
+    throw Error("the next record gives a sample of ", sample.str(), ", and the top is ",
+                shape.str(), "; call Layer::fetch() before the pass, as a net does");
 }
 
 }  // namespace
@@ -42,9 +50,7 @@ void convert_batch(const ImageBatch& batch, bool floats, const Transform& transf
                    const std::vector<Mix>& mixes) {
   const Shape &shape = top.shape(), &sample = batch.shape;
   const int64_t size = sample.count();
-  if (sample[0] != shape[1] || sample[1] != shape[2] || sample[2] != shape[3])
-    throw Error("the next record gives a sample of ", sample.str(), ", and the top is ",
-                shape.str(), "; call Layer::fetch() before the pass, as a net does");
+  check_sample(sample, shape);
   const int64_t grain = std::max<int64_t>(1, kElementGrain / size);
   dispatch_float(top.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -99,9 +105,14 @@ Shape labels_shape(int64_t batch_size, const SampleFormat& format, const Mixing&
 }
 
 void give_datums(const ImageBatch& batch, const DatumLoading& loading, uint64_t seed,
-                 const Mixing& mixing, const KeyOf& key_of, Blobs top) {
+                 const Mixing& mixing, const KeyOf& key_of, Blobs top, DeviceImages* device) {
   const std::vector<Mix> mixes = draw_mixes(batch, loading, seed, mixing);
-  convert_batch(batch, loading.format.floats, *loading.transform, top[0]->data, mixes);
+  if (device != nullptr && mixes.empty() && !loading.format.floats) {
+    check_sample(batch.shape, top[0]->shape());
+    device->convert(batch, *loading.transform, top[0]->data);
+  } else {
+    convert_batch(batch, loading.format.floats, *loading.transform, top[0]->data, mixes);
+  }
   if (top.size() < 2) return;
   if (mixing.classes() == 0) return write_labels(batch, key_of, top[1]->data);
   const std::vector<double> labels(batch.labels.begin(), batch.labels.end());

@@ -12,6 +12,8 @@
 
 namespace crema {
 
+class DeviceImages;  // data/batches/device_images.hpp
+
 /// Tells once of what decoding the images of a layer lost.
 class LossWarnings {
  public:
@@ -38,8 +40,9 @@ void write_labels(const ImageBatch& batch, const KeyOf& key_of, Tensor& top);
 Shape labels_shape(int64_t batch_size, const SampleFormat& format, const Mixing& mixing);
 
 /// Writes a batch of a DatumLoader to top 0 and, if there is one, its labels to top 1. `seed` is
-/// that of the run.
+/// that of the run. `device`, if not null, takes images of bytes that are not mixed.
 void give_datums(const ImageBatch& batch, const DatumLoading& loading, uint64_t seed,
-                 const Mixing& mixing, const KeyOf& key_of, Blobs top);
+                 const Mixing& mixing, const KeyOf& key_of, Blobs top,
+                 DeviceImages* device = nullptr);
 
 }  // namespace crema

@@ -85,6 +85,11 @@ std::string SampledLayer::record_key(int64_t index) const {
   return key_of(given_[static_cast<size_t>(index)], index);
 }
 
+void SampledLayer::look_back(int batches) {
+  if (batches == 1) given_ = before_;
+  if (batches > 1) given_.clear();
+}
+
 std::string SampledLayer::raw_key(int64_t index) const {
   if (index < 0 || index >= static_cast<int64_t>(given_.size())) return {};
   return raw_key_of(given_[static_cast<size_t>(index)], index);
@@ -139,6 +144,7 @@ void SampledLayer::forward_cpu(Blobs, Blobs top) {
     throw Error("the next batch has ", batch.samples.size(), " records, and the top is ",
                 top[0]->shape().str(), "; call Layer::fetch() before the pass, as a net does");
   give_batch(batch, top);
+  before_.swap(given_);
   given_ = batch.samples;
   const int64_t taken = batch.taken;
   if (!batch.skipped.empty() || skips_.count > 0) count_skipped(batch);

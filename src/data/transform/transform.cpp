@@ -202,6 +202,13 @@ void Transform::convert(const Stored* in, const Shape& shape, const Placement& p
   }
 }
 
+std::vector<float> Transform::means(int64_t channels) const {
+  if (has_mean_image()) return mean_.values;
+  std::vector<float> means;
+  for (int64_t c = 0; c < channels; ++c) means.push_back(mean_of_channel(c));
+  return means;
+}
+
 float Transform::mean_of_channel(int64_t channel) const {
   if (mean_values_.empty()) return 0;
   return mean_values_[mean_values_.size() == 1 ? 0 : static_cast<size_t>(channel)];

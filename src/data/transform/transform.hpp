@@ -46,6 +46,10 @@ class Transform {
   Shape output_shape(const Image& image) const;
   /// (C, H, W) of the mean image; zeros without one.
   const Shape& mean_shape() const { return mean_.shape; }
+  bool has_mean_image() const { return !mean_.values.empty(); }
+  /// What is subtracted from pixels of that many channels: the mean image, or a value a channel.
+  std::vector<float> means(int64_t channels) const;
+  float scale() const { return scale_; }
   /// The mean of each channel of the mean image; none without one.
   std::vector<float> channel_means() const { return crema::channel_means(mean_); }
   /// Draws crop and mirror; `random` is the sample's own sequence.

@@ -1,0 +1,25 @@
+#include "core/access_log.hpp"
+
+#include <algorithm>
+
+namespace crema {
+
+void AccessLog::note(Memory& memory, Access how, const void* contents) {
+  const auto known = std::ranges::find(entries_, &memory, &Entry::place);
+  if (known != entries_.end()) {
+    known->writes = known->writes || how != Access::read;
+    return;
+  }
+  entries_.push_back({memory.weak_from_this(), &memory, how, how != Access::read, contents});
+}
+
+void AccessLog::note_derived(Memory& memory, uint64_t version) {
+  derived_.push_back({memory.weak_from_this(), version});
+}
+
+void AccessLog::check_host(const Memory& memory) const {
+  if (constant_.count(&memory) != 0) return;
+  throw Error("the host reads or writes ", memory.bytes(), " bytes in each pass");
+}
+
+}  // namespace crema

@@ -1,0 +1,48 @@
+// AccessLog: the memory that recorded work uses, and what the host has to know of it when the
+// record runs in place of the work.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "core/memory.hpp"
+
+namespace crema {
+
+/// Notes accesses on the device while work is recorded (DeviceBackend::set_access_log). Accesses on
+/// the host to memory that the device uses too are an Error meanwhile: the record would not repeat
+/// them.
+class AccessLog {
+ public:
+  struct Entry {
+    std::weak_ptr<Memory> memory;
+    const Memory* place;   // the same, for comparisons
+    Access first;          // the first access
+    bool writes;           // any of them
+    const void* contents;  // on the device
+  };
+  /// Memory whose values were taken in another form, in this version: ParameterStorage::derived().
+  struct Derived {
+    std::weak_ptr<Memory> memory;
+    uint64_t version;
+  };
+
+  void note(Memory& memory, Access how, const void* contents);
+  void note_derived(Memory& memory, uint64_t version);
+  /// The host may access this memory: its contents are those of each iteration.
+  void allow_host(const Memory* memory) { constant_.insert(memory); }
+  /// Error unless the host may access it.
+  void check_host(const Memory& memory) const;
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<Derived>& derived() const { return derived_; }
+
+ private:
+  std::vector<Entry> entries_;
+  std::vector<Derived> derived_;
+  std::set<const Memory*> constant_;
+};
+
+}  // namespace crema

@@ -1,0 +1,28 @@
+// Passes that are queued on a device and not waited for. What came of them stands in the report of
+// the device's run (core/device_run.hpp), which the caller reads later.
+#pragma once
+
+#include "core/device_report.hpp"
+#include "crema/net.hpp"
+
+namespace crema {
+
+struct Plan;
+
+/// As Net::forward(), without the losses: the report gets them. Waits only where a layer does.
+/// `first_pass`: of an iteration.
+void queue_forward(Net& net, bool first_pass);
+
+/// Throws the Error of a failure in the report of an iteration. `later_passes` were queued behind
+/// the one that failed; their batches did not take the place of that one's. The run state is that
+/// of the pass. The failure is forgotten.
+[[noreturn]] void throw_reported(Net& net, int iteration, const DeviceReport& report,
+                                 int later_passes);
+
+/// Tells the device seed, iteration and pass of the net's run state.
+void tell_pass(const Plan& plan);
+/// Behind a pass that was not queued by queue_forward(): Error for a value that a layer does not
+/// take.
+void check_values(Net& net);
+
+}  // namespace crema

@@ -1,0 +1,142 @@
+// The training loop on a device. The host queues an iteration while the device is in the one
+// before, and then reads the report of that one (core/device_run.hpp): it waits, but the device has
+// work. Where somebody looks at an iteration, it is waited for.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/data_source.hpp"
+#include "core/device_run.hpp"
+#include "crema/debug_info.hpp"
+#include "crema/parameter_arena.hpp"
+#include "data/batches/in_step.hpp"
+#include "net/queued.hpp"
+#include "proto/solver.pb.h"
+#include "solver/rate_policy.hpp"
+#include "solver/trainer.hpp"
+#include "solver/update_rule.hpp"
+#include "solver/weight_average.hpp"
+
+namespace crema {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+void Trainer::iterate_on_device() {
+  try {
+    queue_iteration();
+  } catch (...) {
+    // What is wrong with an earlier iteration comes first.
+    settle(0);
+    throw;
+  }
+  settle(is_looked_at(iteration_ - 1) ? 0 : 1);
+}
+
+bool Trainer::is_looked_at(int iteration) const {
+  const int display = param_->display();
+  return (display > 0 && iteration % display == 0) || param_->debug_info() ||
+         policy_->reads_losses() || scaler_ || iteration + 1 == param_->max_iter();
+}
+
+void Trainer::queue_iteration() {
+  const auto start = Clock::now();
+  QueuedIteration queued;
+  IterationReport& report = queued.report;
+  report.iteration = iteration_;
+  report.max_iterations = param_->max_iter();
+  if (param_->debug_info())
+    set_debug_info(*net_, param_->display() > 0 && iteration_ % param_->display() == 0);
+  net_->clear_gradients();
+  for (int pass = 0; pass < param_->iter_size(); ++pass) {
+    begin_pass(pass);
+    queue_forward(*net_, pass == 0);
+    ++passes_queued_;
+    in_step_[0].look();
+    net_->backward();
+  }
+  queued.last_pass = passes_queued_;
+  if (policy_->reads_losses()) observe_now();
+  report.rate = rate();
+  queue_update();
+  queued.number = context_.device_run().queue_report();
+  ++iteration_;
+  for (DataSource* source : sources_) {
+    report.data_wait += source->take_wait_seconds();
+    report.images = std::max(report.images, source->records_per_batch() * param_->iter_size());
+  }
+  report.seconds = seconds_since(start);
+  queued_.push_back(queued);
+}
+
+void Trainer::observe_now() {
+  const DeviceReport found = context_.device_run().report();
+  // Of a failure, settle() tells.
+  if (found.failure != DeviceFailure::none) return;
+  std::vector<double> losses = losses_;
+  const double loss = smoothed(found.loss / param_->iter_size());
+  losses_ = std::move(losses);
+  if (policy_->observe(iteration_, loss)) {
+    context_.log(Severity::info, text("Iteration ", iteration_, ", the loss stays at ",
+                                      policy_->plateau().minimum, ": lr = ", rate()));
+  }
+}
+
+void Trainer::queue_update() {
+  ParameterArena& arena = net_->params();
+  arena.settle_gradients();
+  Tensor* const average = average_ ? &average_->values() : nullptr;
+  const UpdateInfo shown(*net_);
+  rule_->queue_update(arena, history_, update_step(), std::max<double>(param_->clip_gradients(), 0),
+                      loss_scale_, average);
+  shown.log();
+}
+
+void Trainer::settle(size_t left) {
+  while (queued_.size() > left) {
+    const auto start = Clock::now();
+    const DeviceReport found = context_.device_run().wait_report(queued_.front().number);
+    queued_.back().report.seconds += seconds_since(start);
+    QueuedIteration done = std::move(queued_.front());
+    queued_.pop_front();
+    if (scaler_) {
+      if (!follow_scale(done, found)) throw_failure(done, found);
+    } else if (found.failure != DeviceFailure::none) {
+      throw_failure(done, found);
+    }
+    done.report.loss = found.loss / param_->iter_size();
+    done.report.smoothed_loss = smoothed(done.report.loss);
+    if (hooks_.on_iteration) hooks_.on_iteration(done.report);
+  }
+}
+
+bool Trainer::follow_scale(const QueuedIteration& done, const DeviceReport& found) {
+  if (found.failure == DeviceFailure::none) {
+    follow_updates();
+    return true;
+  }
+  const bool too_large =
+      found.failure == DeviceFailure::gradient || found.failure == DeviceFailure::step;
+  if (!too_large || !std::isfinite(found.loss)) return false;
+  context_.device_run().clear();
+  lower_loss_scale(done.report.iteration);
+  return true;
+}
+
+void Trainer::throw_failure(const QueuedIteration& failed, const DeviceReport& found) {
+  queued_.clear();
+  // Nothing has changed since but the position in the data.
+  iteration_ = failed.report.iteration;
+  const int of_iteration = param_->iter_size() - 1 - static_cast<int>(found.pass);
+  begin_pass(static_cast<int>(found.pass));
+  throw_reported(*net_, iteration_, found,
+                 of_iteration + static_cast<int>(passes_queued_ - failed.last_pass));
+}
+
+}  // namespace crema

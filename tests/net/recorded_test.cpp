@@ -1,0 +1,153 @@
+// Passes that a device records: shapes that change, masks of dropout, what stays out of records.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crema/net.hpp"
+#include "support/fake_device.hpp"
+#include "support/needs.hpp"
+#include "support/net_test.hpp"
+
+namespace crema {
+namespace {
+
+struct OnDevice {
+  OnDevice() : owned(std::make_unique<FakeDevice>()), device(owned.get()) {}
+  std::unique_ptr<FakeDevice> owned;
+  FakeDevice* device;
+  std::string log;
+  Context context{
+      {.threads = 1, .logger = [this](Severity, const std::string& line) { log += line + "\n"; }},
+      std::move(owned)};
+};
+
+class Recorded : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (test::kBuiltWithCuda)
+      GTEST_SKIP() << "needs a build without CUDA, where passes run on the host: configure with "
+                      "CREMA_CUDA=OFF";
+  }
+};
+
+std::vector<float> values(const Tensor& tensor) {
+  return {tensor.values<float>().begin(), tensor.values<float>().end()};
+}
+
+const char* const kPooled =
+    "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } "
+    "} "
+    "} layer { name: 'lrn' type: 'LRN' bottom: 'x' top: 'lrn' } "
+    "layer { name: 'pool' type: 'Pooling' bottom: 'lrn' top: 'pool' pooling_param { pool: AVE "
+    "global_pooling: true } } "
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'pool' top: 'ip' inner_product_param { "
+    "num_output: 5 weight_filler { type: 'xavier' } } } "
+    "layer { name: 'prob' type: 'Softmax' bottom: 'ip' top: 'prob' }";
+
+TEST_F(Recorded, TwoShapesKeepARecordEach) {
+  OnDevice on;
+  const NetParameter param = test::net_param(kPooled);
+  Net net(param, on.context, {.phase = Phase::test});
+  Context context({.threads = 1, .engine = "reference"});
+  Net on_cpu(param, context, {.phase = Phase::test, .share_params_with = nullptr});
+  const auto run = [&](int64_t side, double high) {
+    std::vector<std::vector<float>> results;
+    for (Net* each : {&net, &on_cpu}) {
+      each->reshape_input("x", {2, 3, side, side});
+      test::fill_inputs(*each, -1, high);
+      each->forward();
+      results.push_back(values(each->output("prob")));
+    }
+    ASSERT_EQ(results[0].size(), results[1].size());
+    for (size_t i = 0; i < results[0].size(); ++i)
+      EXPECT_NEAR(results[0][i], results[1][i], 1e-6) << side << " " << i;
+  };
+  // A first pass, one that records, and, where the larger shape took memory, one that does it
+  // again.
+  for (int i = 0; i < 4; ++i) {
+    run(8, 1 + i);
+    run(12, 2 + i);
+  }
+  const int captures = on.device->captures;
+  EXPECT_GE(captures, 2);
+  const int launches = on.device->launches;
+  for (int i = 0; i < 6; ++i) {
+    run(8, 3 + i);
+    run(12, 4 + i);
+  }
+  EXPECT_EQ(on.device->captures, captures);
+  EXPECT_GE(on.device->launches, launches + 12);
+}
+
+TEST_F(Recorded, DropoutDrawsTheMasksOfTheCpu) {
+  OnDevice on;
+  const NetParameter param = test::net_param(
+      "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 3 dim: 4 dim: 5 } } } "
+      "layer { name: 'd1' type: 'Dropout' bottom: 'x' top: 'd1' } "
+      "layer { name: 's' type: 'SpatialDropout' bottom: 'd1' top: 's' } "
+      "layer { name: 'n' type: 'Noise' bottom: 's' top: 'n' noise_param { std: 0.5 } } "
+      "layer { name: 'd2' type: 'Dropout' bottom: 'n' top: 'd2' dropout_param { random_seed: 3 } "
+      "}");
+  const NetOptions options{.phase = Phase::train, .backward = NetOptions::Backward::no};
+  Net net(param, on.context, options);
+  Context context({.threads = 1, .engine = "reference"});
+  Net on_cpu(param, context, options);
+  test::fill_inputs(net);
+  test::fill_inputs(on_cpu);
+  std::vector<float> before;
+  for (int pass = 0; pass < 5; ++pass) {
+    net.forward();
+    on_cpu.forward();
+    const std::vector<float> found = values(net.output("d2"));
+    const std::vector<float> expected = values(on_cpu.output("d2"));
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i] == 0, expected[i] == 0) << pass << " " << i;
+      EXPECT_NEAR(found[i], expected[i], 1e-4) << pass << " " << i;  // of the noise
+    }
+    EXPECT_NE(found, before);
+    before = found;
+  }
+  EXPECT_EQ(on.device->captures, 1);
+  EXPECT_EQ(on.device->launches, 4);
+}
+
+TEST_F(Recorded, LeavesOutWhatReadsOnTheHost) {
+  OnDevice on;
+  // Embed reads its indices on the host.
+  const NetParameter param = test::net_param(
+      "layer { name: 'i' type: 'Input' top: 'label' input_param { shape { dim: 6 } } } "
+      "layer { name: 'e' type: 'Embed' bottom: 'label' top: 'e' embed_param { input_dim: 3 "
+      "num_output: 4 weight_filler { type: 'xavier' } } } "
+      "layer { name: 'p1' type: 'Softmax' bottom: 'e' top: 'p1' } "
+      "layer { name: 'p2' type: 'Softmax' bottom: 'p1' top: 'p2' } "
+      "layer { name: 'p3' type: 'Softmax' bottom: 'p2' top: 'p3' }");
+  Net net(param, on.context, {.phase = Phase::test});
+  Context context({.threads = 1, .engine = "reference"});
+  Net on_cpu(param, context, {.phase = Phase::test});
+  for (int pass = 0; pass < 5; ++pass) {
+    for (Net* each : {&net, &on_cpu}) {
+      float* const labels = each->input("label").overwrite<float>();
+      for (int i = 0; i < 6; ++i) labels[i] = static_cast<float>((i + pass) % 3);
+      each->forward();
+    }
+    const std::vector<float> found = values(net.output("p3")),
+                             expected = values(on_cpu.output("p3"));
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6);
+  }
+  EXPECT_EQ(on.device->captures, 1);
+  EXPECT_NE(on.log.find("CUDA graphs leave out a step"), std::string::npos) << on.log;
+  EXPECT_NE(on.log.find("'e'"), std::string::npos) << on.log;
+}
+
+TEST_F(Recorded, GraphsOffRecordNothing) {
+  OnDevice on;
+  Net net(test::net_param(kPooled), on.context, {.phase = Phase::test, .graphs = false});
+  test::fill_inputs(net);
+  for (int pass = 0; pass < 4; ++pass) net.forward();
+  EXPECT_EQ(on.device->captures, 0);
+}
+
+}  // namespace
+}  // namespace crema
