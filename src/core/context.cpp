@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/device.hpp"
+#include "core/device_maker.hpp"
 #include "core/thread_limit.hpp"
 #include "core/tuner.hpp"
 #include "core/utf8.hpp"
@@ -37,6 +37,11 @@ int chosen_threads(int wanted) {
 
 }  // namespace
 
+DeviceMaker& device_maker() {
+  static DeviceMaker maker = make_cuda_backend;
+  return maker;
+}
+
 std::string user_tuning_file() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0)
     return text(cache, "/crema/tuning");
@@ -50,7 +55,7 @@ Context::Context(ContextOptions options)
   if (options_.device.index < 0)
     throw Error("device ", options_.device.index, " does not exist; devices count from 0");
   if (options_.device.type == DeviceType::cuda) {
-    backend_ = make_cuda_backend(options_.device.index);
+    backend_ = device_maker()(options_.device.index);
   }
   if (options_.tuning_file.empty()) return;
   const std::string why = why_no_tuning_file(options_.tuning_file);

@@ -20,6 +20,8 @@ struct RowCopy {
   int64_t from_stride = 0, to_stride = 0;
 };
 
+class DeviceProfiler;  // core/device_timer.hpp
+class DeviceTimer;     // core/device_timer.hpp
 class Registry;
 struct StridedGather;  // core/strided.hpp
 
@@ -49,6 +51,9 @@ class DeviceBackend {
   /// Waits until all work given so far is done; late errors of kernels surface here.
   virtual void synchronize() = 0;
   virtual size_t free_bytes() const = 0;
+  /// A timer with that many points. The backend outlives it.
+  virtual std::unique_ptr<DeviceTimer> make_timer(size_t points) = 0;
+  virtual std::unique_ptr<DeviceProfiler> make_profiler() = 0;
   /// Whether its pointers are valid on the host too, as those of the device of the tests.
   virtual bool host_can_read() const { return false; }
 };

@@ -42,6 +42,8 @@ class CudaBackend : public DeviceBackend {
   void fill_zero(void* device, size_t bytes) override;
   void synchronize() override;
   size_t free_bytes() const override;
+  std::unique_ptr<DeviceTimer> make_timer(size_t points) override;
+  std::unique_ptr<DeviceProfiler> make_profiler() override;
 
   /// Makes this the calling thread's device.
   void activate() const;
