@@ -56,9 +56,8 @@ TEST(Traffic, OnTheHostNothingMoves) {
 
 TEST(Traffic, IsWhatStepsOnTheHostCost) {
   if (test::kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA";
-  const FakeDevices devices;
-  Context context(FakeDevices::options());
-  const Net net(net_param(net_text("1")), context);
+  FakeContext fake;
+  const Net net(net_param(net_text("1")), fake.context());
   const std::vector<StepTraffic> traffic = step_traffic(net);
   const StepTraffic &lrn = of(net, traffic, "lrn"), &conv = of(net, traffic, "conv"),
                     &cat = of(net, traffic, "cat");
@@ -79,20 +78,19 @@ TEST(Traffic, IsWhatStepsOnTheHostCost) {
 // Weights that do not learn move in the first iteration alone.
 TEST(Traffic, IsWhatMoves) {
   if (test::kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA";
-  const FakeDevices devices;
   for (const bool trains : {false, true}) {
     SCOPED_TRACE(trains);
-    Context context(FakeDevices::options());
-    Net net(net_param("force_backward: true" + net_text("0")), context,
+    FakeContext fake;
+    Net net(net_param("force_backward: true" + net_text("0")), fake.context(),
             {.phase = trains ? Phase::train : Phase::test});
     size_t up = 0, down = 0;
     for (int i = 0; i < 3; ++i) {
-      const size_t up_before = devices.last().bytes_up, down_before = devices.last().bytes_down;
+      const size_t up_before = fake.device().bytes_up, down_before = fake.device().bytes_down;
       test::fill_inputs(net);
       net.forward();
       if (trains) net.backward();
-      up = devices.last().bytes_up - up_before;
-      down = devices.last().bytes_down - down_before;
+      up = fake.device().bytes_up - up_before;
+      down = fake.device().bytes_down - down_before;
     }
     size_t to_device = 0, to_host = 0;
     for (const StepTraffic& step : step_traffic(net)) {
