@@ -70,8 +70,12 @@ TEST(DeviceTimes, NothingWaitsBetweenSteps) {
     EXPECT_THAT(std::accumulate(times.backward.begin(), times.backward.end(), 0.0),
                 DoubleEq(times.backward_total));
     for (size_t s = 0; s < steps; ++s) {
-      if (net.steps()[s].type == "Concat") EXPECT_EQ(times.forward[s], 2);
-      if (!with_backward) EXPECT_EQ(times.backward[s], 0);
+      if (net.steps()[s].type == "Concat") {
+        EXPECT_EQ(times.forward[s], 2);
+      }
+      if (!with_backward) {
+        EXPECT_EQ(times.backward[s], 0);
+      }
     }
   }
 }
@@ -92,7 +96,9 @@ TEST(DeviceTimes, CeilingsAreMeasuredWithoutKeepingMemory) {
   EXPECT_EQ(device.held(), 0u);
   // A copy of 256 * 256 floats takes 1 ms, and is read and written.
   EXPECT_DOUBLE_EQ(ceilings.copy_bytes, 2 * 262144 * 1e3);
-  if (!test::kBuiltWithCuda) EXPECT_EQ(ceilings.f32, 0);
+  if (!test::kBuiltWithCuda) {
+    EXPECT_EQ(ceilings.f32, 0);
+  }
 }
 
 TEST(DeviceTimes, AStepIsNearTheCeilingThatItIsNearestTo) {
@@ -144,7 +150,9 @@ TEST(Profile, EachStepIsARangeAndNothingWaits) {
   for (const TraceEvent& event : events) {
     EXPECT_GE(event.duration, 0) << event.name;
     if (event.on_device) ++on_device;
-    if (event.on_device && event.name == "cat forward") EXPECT_EQ(event.duration, 2000);
+    if (event.on_device && event.name == "cat forward") {
+      EXPECT_EQ(event.duration, 2000);
+    }
   }
   EXPECT_EQ(events.size(), 2 * ranges.size());
   EXPECT_EQ(on_device, ranges.size());

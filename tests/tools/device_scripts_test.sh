@@ -21,14 +21,14 @@ says() { grep -qF -- "$1" "$work/said" || { cat "$work/said"; fail "does not say
 bundle() { "$source_dir/scripts/device-bundle" "$@" >"$work/said" 2>&1; }
 mkdir -p "$work/build/bin" "$work/small/bin"
 cp /bin/true "$work/small/bin/crema"
-! bundle --build "$work/small" --limit 0 "$work/none.tar.xz" || fail "a file above the limit"
+! bundle --build "$work/small" --limit 0 --level 0 "$work/none.tar.xz" || fail "a file above the limit"
 says "of the 0 MiB of --limit; nothing was written"
 [[ ! -e $work/none.tar.xz ]] || fail "a file above the limit was written"
 ! bundle --build "$work/nowhere" || fail "a build that is not there"
 says "there is no $work/nowhere/bin/crema"
 ! bundle --nosuch || fail "takes --nosuch"
 ln "$CREMA_BUILD_DIR/bin/crema" "$work/build/bin/crema" 2>/dev/null || cp "$CREMA_BUILD_DIR/bin/crema" "$work/build/bin"
-bundle --build "$work/build" "$work/bundle.tar.xz" || { cat "$work/said"; fail "device-bundle"; }
+bundle --build "$work/build" --level 0 "$work/bundle.tar.xz" || { cat "$work/said"; fail "device-bundle"; }
 says "has no tests/golden_runner: it is left out"
 says "MiB"
 (cd "$work" && python3 -m tarfile -e bundle.tar.xz .)
