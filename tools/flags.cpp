@@ -24,7 +24,7 @@
 DEFINE_string(model, "", "The net's prototxt.");
 DEFINE_int32(iterations, 50,
              "Batches to run. Of test: Without it, each record of the data once, where they can be "
-             "counted.");
+             "counted. Of profile: Default: 5.");
 DEFINE_string(weights, "",
               "Of new: Start from these weights, a .caffemodel, or auto, which looks for some. Of "
               "others: Start from these weights (.caffemodel; several separated by commas).");

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <optional>
 
 #include "core/device.hpp"
@@ -14,11 +13,16 @@
 #include "core/split_list.hpp"
 #include "core/utf8.hpp"
 #include "tools/command.hpp"
+#include "tools/device_time.hpp"
 #include "tools/flags.hpp"
 #include "tools/peak.hpp"
 #include "tools/resident.hpp"
+#include "tools/time_tables.hpp"
 
-DEFINE_bool(peak, false, "Measure the machine's FMA peak too, and show each layer's share of it.");
+DEFINE_bool(
+    peak, false,
+    "Measure the machine's FMA peak too, or what a GPU copies and multiplies in a second, and show "
+    "each layer's share of it.");
 DEFINE_bool(forward_only, false, "Time forward alone.");
 
 namespace crema::tools {
@@ -44,11 +48,6 @@ struct Timing {
   explicit Timing(size_t steps) : forward(steps), backward(steps) {}
 };
 
-/// Waits for what a step gave to a device, so that its time is the step's own.
-void finish(const Net& net) {
-  if (net.context().on_gpu()) net.context().backend().synchronize();
-}
-
 /// Runs `iterations` and two more first, which take memory and fill caches and are not counted.
 Timing measure(Net& net, int iterations, bool with_backward) {
   Timing timing(net.steps().size());
@@ -60,7 +59,6 @@ Timing measure(Net& net, int iterations, bool with_backward) {
     for (size_t s = 0; s < steps; ++s) {
       const auto start = Clock::now();
       net.forward_step(s);
-      finish(net);
       const double ms = milliseconds_since(start);
       forward += ms;
       if (i >= 0) timing.forward[s].push_back(ms);
@@ -69,7 +67,6 @@ Timing measure(Net& net, int iterations, bool with_backward) {
       if (!net.steps()[s].backward) continue;
       const auto start = Clock::now();
       net.backward_step(s);
-      finish(net);
       const double ms = milliseconds_since(start);
       backward += ms;
       if (i >= 0) timing.backward[s].push_back(ms);
@@ -82,108 +79,36 @@ Timing measure(Net& net, int iterations, bool with_backward) {
   return timing;
 }
 
-/// The types whose work other programs count alike, so that rates can be compared: all that is
-/// pointwise or a reduction is left out.
-constexpr const char* kProducts[] = {"Convolution",
-                                     "ConvolutionDepthwise",
-                                     "DepthwiseConvolution",
-                                     "Convolution3D",
-                                     "Deconvolution",
-                                     "DeformableConvolution",
-                                     "LocallyConnected",
-                                     "Local",
-                                     "InnerProduct",
-                                     "MarginInnerProduct",
-                                     "MatMul",
-                                     "Attention",
-                                     "LSTM",
-                                     "GRU",
-                                     "RNN"};
-
-Flops product_flops(const Net& net, bool with_backward) {
-  Flops flops;
-  for (const NetStep& step : net.steps()) {
-    if (std::ranges::find(kProducts, step.type) == std::end(kProducts)) continue;
-    flops.forward += step.flops.forward;
-    if (with_backward) flops.backward += step.flops.backward;
-  }
-  return flops;
-}
-
 double peak_memory_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
 }
 
-double planned_mb(const Net& net) {
-  const MemoryPlan memory = net.memory();
-  return static_cast<double>(memory.activations + memory.parameters + memory.engines) / 1e6;
+StepTimes medians_of(const Timing& timing) {
+  StepTimes times;
+  for (const auto& all : timing.forward) times.forward.push_back(median(all));
+  for (const auto& all : timing.backward) times.backward.push_back(median(all));
+  return times;
 }
 
-void print_table(const Net& net, const Timing& timing, double peak) {
-  size_t names = 5, types = 4;
-  for (const auto& step : net.steps()) {
-    names = std::max(names, printable(step.name).size());
-    types = std::max(types, step.type.size());
-  }
-  const int name_width = static_cast<int>(names), type_width = static_cast<int>(types);
-  std::printf("%-*s %-*s %10s %10s %9s %9s  %s\n", name_width, "layer", type_width, "type",
+void print_table(const Net& net, const StepTimes& times, double peak) {
+  const NameWidths widths = name_widths(net);
+  std::printf("%-*s %-*s %10s %10s %9s %9s  %s\n", widths.name, "layer", widths.type, "type",
               "forward ms", "backward", "GFLOP/s", "backward", "engine");
   for (size_t s = 0; s < net.steps().size(); ++s) {
     const NetStep& step = net.steps()[s];
-    const double forward = median(timing.forward[s]), backward = median(timing.backward[s]);
+    const double forward = times.forward[s], backward = times.backward[s];
     const double forward_rate = forward > 0 ? step.flops.forward / forward / 1e6 : 0;
     const double backward_rate = backward > 0 ? step.flops.backward / backward / 1e6 : 0;
-    std::printf("%-*s %-*s %10.3f %10.3f %9.1f %9.1f  %s %s>%s%s%s", name_width,
-                printable(step.name).c_str(), type_width, step.type.c_str(), forward, backward,
+    std::printf("%-*s %-*s %10.3f %10.3f %9.1f %9.1f  %s %s>%s%s%s", widths.name,
+                printable(step.name).c_str(), widths.type, step.type.c_str(), forward, backward,
                 forward_rate, backward_rate, step.engine.c_str(), step.bottom_format.c_str(),
                 step.top_format.c_str(), step.detail.empty() ? "" : " ", step.detail.c_str());
     if (peak > 0 && forward + backward > 0) {
       std::printf("  %.0f%% of peak", 100 * (step.flops.forward + step.flops.backward) /
                                           (forward + backward) / 1e6 / peak);
     }
-    std::printf("\n");
-  }
-}
-
-/// Where the time goes, the greatest share first.
-void print_types(const Net& net, const Timing& timing, double peak) {
-  struct Row {
-    std::string type;
-    int layers = 0;
-    double forward = 0, backward = 0, flops = 0;
-    double both() const { return forward + backward; }
-  };
-  std::map<std::string, Row> by_type;
-  double total = 0;
-  for (size_t s = 0; s < net.steps().size(); ++s) {
-    const NetStep& step = net.steps()[s];
-    Row& row = by_type[step.type];
-    row.type = step.type;
-    ++row.layers;
-    row.forward += median(timing.forward[s]);
-    row.backward += median(timing.backward[s]);
-    row.flops += step.flops.forward + (timing.backward[s].empty() ? 0 : step.flops.backward);
-    total += median(timing.forward[s]) + median(timing.backward[s]);
-  }
-  std::vector<Row> rows;
-  size_t width = 16;
-  for (const auto& [type, row] : by_type) {
-    rows.push_back(row);
-    width = std::max(width, type.size());
-  }
-  const int type_width = static_cast<int>(width);
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Row& a, const Row& b) { return a.both() > b.both(); });
-  std::printf("\n%-*s %6s %10s %10s %6s %9s\n", type_width, "type", "layers", "forward ms",
-              "backward", "share", "GFLOP/s");
-  for (const Row& row : rows) {
-    if (row.both() <= 0) continue;
-    const double rate = row.flops / row.both() / 1e6;
-    std::printf("%-*s %6d %10.3f %10.3f %5.1f%% %9.1f", type_width, row.type.c_str(), row.layers,
-                row.forward, row.backward, 100 * row.both() / total, rate);
-    if (peak > 0) std::printf("  %.0f%% of peak", 100 * rate / peak);
     std::printf("\n");
   }
 }
@@ -206,19 +131,8 @@ std::optional<SimdLimit> limit_simd() {
   return std::optional<SimdLimit>(std::in_place, level);
 }
 
-int time(const std::vector<std::string>& arguments) {
-  refuse_arguments("time", arguments, "give the net with --model=FILE");
-  const std::optional<SimdLimit> simd = limit_simd();
-  double peak = 0;
-  if (FLAGS_peak) {
-    const Context context(context_options());
-    peak = fma_peak_gflops(context.threads());
-    std::printf("fma peak: %.1f GFLOP/s\n", peak);
-    if (FLAGS_model.empty()) return 0;
-  }
-  required_flag("model", FLAGS_model);
-  if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
-  Context context(context_options());
+/// Times the net on the CPU. `peak`: the measured FMA peak, or 0.
+void time_on_cpu(Context& context, double peak) {
   const int64_t before = resident_bytes();
   NetOptions options = net_options(Phase::train);
   options.weights = split_list(FLAGS_weights);
@@ -233,8 +147,13 @@ int time(const std::vector<std::string>& arguments) {
   const double forward = median(timing.forward_total), backward = median(timing.backward_total);
   const double total = median(timing.total);
   const double gflop = (flops.forward + flops.backward) / 1e9;
-  print_table(net, timing, peak);
-  print_types(net, timing, peak);
+  const StepTimes times = medians_of(timing);
+  print_table(net, times, peak);
+  print_types(net, times, "GFLOP/s", 1e9, [&](double rate) {
+    char share[32] = "";
+    if (peak > 0) std::snprintf(share, sizeof share, "%.0f%% of peak", 100 * rate / 1e9 / peak);
+    return std::string(share);
+  });
   std::printf(
       "\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
       "GFLOP in convolutions, products, attention and recurrent layers, %.1f GFLOP/s",
@@ -251,6 +170,29 @@ int time(const std::vector<std::string>& arguments) {
         json_string(net.name()).c_str(), forward, backward, total, flops.forward / 1e9, gflop,
         peak_memory_mb(), planned_mb(net), taken, context.threads(), peak);
   }
+}
+
+int time(const std::vector<std::string>& arguments) {
+  refuse_arguments("time", arguments, "give the net with --model=FILE");
+  const std::optional<SimdLimit> simd = limit_simd();
+  if (!FLAGS_peak) required_flag("model", FLAGS_model);
+  if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
+  Context context(context_options());
+  if (context.on_gpu()) {
+    DeviceCeilings ceilings;
+    if (FLAGS_peak) {
+      ceilings = measure_ceilings(context.backend());
+      print_ceilings(context, ceilings);
+    }
+    if (!FLAGS_model.empty()) time_net_on_device(context, ceilings);
+    return 0;
+  }
+  double peak = 0;
+  if (FLAGS_peak) {
+    peak = fma_peak_gflops(context.threads());
+    std::printf("fma peak: %.1f GFLOP/s\n", peak);
+  }
+  if (!FLAGS_model.empty()) time_on_cpu(context, peak);
   return 0;
 }
 
@@ -266,7 +208,14 @@ extern const Command kTime = {
     "and in JSON, are those of convolutions, inner and matrix products, attention and recurrent\n"
     "layers. Its memory is what was planned, and what the process took since before the net was\n"
     "built; measuring kernels for the first time takes some too. Output layers such as HDF5Output\n"
-    "write in each pass. With --weights the net starts from these.",
+    "write in each pass. With --weights the net starts from these.\n"
+    "\n"
+    "With --gpu, the times of layers are those between points in the device's stream, and nothing\n"
+    "waits between them: where a layer's kernels are shorter than their launches, it is these.\n"
+    "Whole iterations, in the last lines, run without such points, in training with an update by\n"
+    "SGD with momentum. The share of a layer is that of what the device can copy, as if each\n"
+    "value were read and written once, or of what it can multiply, whichever is greater. --peak\n"
+    "measures both.",
     {"model",        "weights", "strict",        "iterations", "json",  "peak",        "simd",
      "forward_only", "gpu",     "threads",       "engine",     "tune",  "tuning_file", "seed",
      "plugin",       "fuse",    "memory_budget", "phase",      "level", "stage"},

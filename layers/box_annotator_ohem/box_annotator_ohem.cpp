@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "core/axis_split.hpp"
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
@@ -14,8 +16,9 @@
 namespace crema {
 namespace {
 
-class BoxAnnotatorOHEMLayer : public TwoSidedLayer {
+class BoxAnnotatorOHEMLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "choice of regions"; }
   explicit BoxAnnotatorOHEMLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         keep_(init.param.box_annotator_ohem_param().roi_per_img()),

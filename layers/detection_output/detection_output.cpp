@@ -3,10 +3,12 @@
 #include <exception>
 #include <limits>
 #include <optional>
+#include <string>
 
 #include "core/carried_state.hpp"
 #include "core/checked.hpp"
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/detection_output/detection_choice.hpp"
 #include "layers/detection_output/detection_files.hpp"
@@ -45,8 +47,9 @@ DetectionSettings settings_of(const DetectionOutputParameter& param) {
 }
 
 /// It carries the files that it has not written yet.
-class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
+class DetectionOutputLayer : public TwoSidedLayer, public HasHostPart, public CarriesState {
  public:
+  std::string host_part() const override { return "choice of boxes"; }
   const CarriesState* carries_state() const override { return this; }
   std::string changes() const override { return files_ ? "the files of its detections" : ""; }
   explicit DetectionOutputLayer(const LayerInit& init)

@@ -1,10 +1,12 @@
 // MultiBoxLoss: matches prior boxes with true ones; location loss plus confidence loss. See
 // README.md.
 #include <array>
+#include <string>
 #include <tuple>
 #include <type_traits>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/detection_rows.hpp"
 #include "layer_support/labels.hpp"
@@ -19,8 +21,9 @@ namespace {
 
 constexpr int64_t kGrain = 2048;  // scores that a thread should have at least
 
-class MultiBoxLossLayer : public TwoSidedLayer {
+class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "matching and mining"; }
   explicit MultiBoxLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         settings_(init.param.multibox_loss_param()),

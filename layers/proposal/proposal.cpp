@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "core/parallel.hpp"
 #include "layer_support/suppression.hpp"
 #include "layer_support/two_sided.hpp"
@@ -76,8 +77,9 @@ struct Scratch {
   std::vector<OfImage> images;
 };
 
-class ProposalLayer : public TwoSidedLayer {
+class ProposalLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "choice of boxes"; }
   explicit ProposalLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         settings_(init.param.proposal_param()),

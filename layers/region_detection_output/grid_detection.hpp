@@ -2,9 +2,11 @@
 // Yolov3DetectionOutput; see their pages.
 #pragma once
 
+#include <string>
 #include <tuple>
 #include <vector>
 
+#include "core/host_part.hpp"
 #include "layer_support/detection_rows.hpp"
 #include "layer_support/suppression.hpp"
 #include "layer_support/two_sided.hpp"
@@ -24,8 +26,9 @@ struct GridDetectionSettings {
 void check_grid_detection(const GridDetectionSettings& settings);
 
 /// Runs on the host.
-class GridDetectionLayer : public TwoSidedLayer {
+class GridDetectionLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "choice of boxes"; }
   Arity arity() const override {
     const int bottoms = static_cast<int>(settings_.anchors.size());
     return {.min_bottoms = bottoms, .max_bottoms = bottoms};

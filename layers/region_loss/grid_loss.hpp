@@ -1,8 +1,10 @@
 // The loss of a grid detector, for RegionLoss and Yolov3; see their pages for the formula.
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "core/host_part.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/region_loss/grid_detector.hpp"
 
@@ -27,8 +29,9 @@ struct GridLossSettings {
 void check_grid_loss(const GridLossSettings& settings);
 
 /// Runs on the host.
-class GridLossLayer : public TwoSidedLayer {
+class GridLossLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "loss"; }
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   float default_loss_weight(int) const override { return 1; }
   bool can_propagate(int bottom) const override { return bottom == 0; }

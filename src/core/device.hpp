@@ -22,6 +22,8 @@ struct RowCopy {
 };
 
 class AccessLog;  // core/access_log.hpp
+class DeviceProfiler;  // core/device_timer.hpp
+class DeviceTimer;     // core/device_timer.hpp
 class Registry;
 struct StridedGather;  // core/strided.hpp
 
@@ -104,6 +106,9 @@ class DeviceBackend {
   AccessLog* access_log() const { return access_log_; }
   void set_access_log(AccessLog* log) { access_log_ = log; }
 
+  /// A timer with that many points. The backend outlives it.
+  virtual std::unique_ptr<DeviceTimer> make_timer(size_t points) = 0;
+  virtual std::unique_ptr<DeviceProfiler> make_profiler() = 0;
   /// Whether its pointers are valid on the host too, as those of the device of the tests.
   virtual bool host_can_read() const { return false; }
   /// For such a device: queues a loop over its memory.

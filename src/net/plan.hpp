@@ -45,6 +45,7 @@ struct LeftOut {
 
 struct Plan {
   static Plan& of(Net& net) { return *net.plan_; }
+  static const Plan& of(const Net& net) { return *net.plan_; }
 
   Context* context = nullptr;
   NetOptions options;

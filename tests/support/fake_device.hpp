@@ -14,6 +14,7 @@
 
 #include "backend/conversion_math.hpp"
 #include "core/device.hpp"
+#include "core/device_timer.hpp"
 #include "core/strided.hpp"
 
 namespace crema {
@@ -137,6 +138,8 @@ class FakeDevice : public DeviceBackend {
     stall();
   }
   size_t free_bytes() const override { return 0; }
+  std::unique_ptr<DeviceTimer> make_timer(size_t) override { return nullptr; }
+  std::unique_ptr<DeviceProfiler> make_profiler() override { return nullptr; }
   bool host_can_read() const override { return true; }
   void queue_loop(const std::function<void()>& loop) override { queue(loop); }
 

@@ -72,6 +72,8 @@ class CudaBackend : public DeviceBackend {
   void fill_zero(void* device, size_t bytes) override;
   void synchronize() override;
   size_t free_bytes() const override;
+  std::unique_ptr<DeviceTimer> make_timer(size_t points) override;
+  std::unique_ptr<DeviceProfiler> make_profiler() override;
 
   void* allocate_pinned(size_t bytes) override;
   void release_pinned(void* pointer) noexcept override;

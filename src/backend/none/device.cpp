@@ -1,6 +1,7 @@
 // Stands for the CUDA backend in a build without it.
 #include "core/device.hpp"
 
+#include "core/device_timer.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -17,6 +18,10 @@ std::unique_ptr<DeviceBackend> make_cuda_backend(int index) {
 }
 
 void register_device_engines(Registry&) {}
+
+bool multiply_at_full_speed(DeviceBackend&, ProductKind, int64_t, const void*, const void*, void*) {
+  return false;
+}
 
 std::vector<DeviceInfo> cuda_devices(std::string& why) {
   why = kWhy;

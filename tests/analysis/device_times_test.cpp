@@ -1,0 +1,174 @@
+// The schedule of points and ranges in a device's stream, on a device that notes what it is asked.
+#include "analysis/device_times.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "analysis/profile.hpp"
+#include "support/fake_context.hpp"
+#include "support/needs.hpp"
+#include "support/net_test.hpp"
+
+namespace crema {
+namespace {
+
+using test::net_param;
+using testing::DoubleEq;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// All of it runs on the device. Concat moves two blocks of rows.
+constexpr const char* kNet = R"(
+layer { name: "x" type: "Input" top: "x" top: "label"
+        input_param { shape { dim: 2 dim: 3 dim: 4 dim: 4 } shape { dim: 2 dim: 4 dim: 4 } } }
+layer { name: "lrn" type: "LRN" bottom: "x" top: "lrn" }
+layer { name: "cat" type: "Concat" bottom: "x" bottom: "lrn" top: "cat" }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "cat" bottom: "label" top: "loss" })";
+
+DeviceNotes only(const DeviceNotes& notes, std::initializer_list<std::string_view> words) {
+  DeviceNotes found;
+  for (const std::string& entry : notes) {
+    if (std::ranges::count(words, entry) > 0) found.push_back(entry);
+  }
+  return found;
+}
+
+/// That many times the word.
+void add(DeviceNotes& notes, size_t times, const std::string& word) {
+  notes.insert(notes.end(), times, word);
+}
+
+TEST(DeviceTimes, NothingWaitsBetweenSteps) {
+  if (test::kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA";
+  for (const bool with_backward : {false, true}) {
+    SCOPED_TRACE(with_backward);
+    FakeContext fake;
+    Net net(net_param(text("force_backward: true", kNet)), fake.context());
+    std::vector<int> whole;
+    DeviceTiming timing{.iterations = 2, .with_backward = with_backward};
+    timing.iterate = [&](int iterations) { whole.push_back(iterations); };
+    const DeviceTimes times = time_on_device(net, timing);
+    const size_t steps = net.steps().size();
+    const auto back = static_cast<size_t>(
+        with_backward ? std::ranges::count_if(net.steps(), &NetStep::backward) : 0);
+    EXPECT_GE(steps, 4u);
+    DeviceNotes expected;
+    add(expected, 2 * (1 + steps + back), "record");  // of each step
+    add(expected, 1, "wait");
+    add(expected, 2 * size_t{3}, "record");  // around the passes
+    add(expected, 2, "wait");                // and one before whole iterations
+    add(expected, 2, "record");
+    add(expected, 1, "wait");
+    EXPECT_EQ(only(fake.device().notes, {"record", "wait"}), expected);
+    EXPECT_THAT(whole, ElementsAre(kFirstIterations, 2));
+    ASSERT_EQ(times.forward.size(), steps);
+    EXPECT_THAT(std::accumulate(times.forward.begin(), times.forward.end(), 0.0),
+                DoubleEq(times.forward_total));
+    EXPECT_THAT(std::accumulate(times.backward.begin(), times.backward.end(), 0.0),
+                DoubleEq(times.backward_total));
+    for (size_t s = 0; s < steps; ++s) {
+      if (net.steps()[s].type == "Concat") {
+        EXPECT_EQ(times.forward[s], 2);
+      }
+      if (!with_backward) {
+        EXPECT_EQ(times.backward[s], 0);
+      }
+    }
+  }
+}
+
+TEST(DeviceTimes, WithoutASolverPassesAreIterations) {
+  if (test::kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA";
+  FakeContext fake;
+  Net net(net_param(text("force_backward: true", kNet)), fake.context());
+  const DeviceTimes times = time_on_device(net, {.iterations = 3});
+  EXPECT_THAT(times.iteration, DoubleEq(times.whole_forward + times.whole_backward));
+  EXPECT_GT(times.iteration, 0);
+  EXPECT_GT(times.host_iteration, 0);
+}
+
+TEST(DeviceTimes, CeilingsAreMeasuredWithoutKeepingMemory) {
+  TimedDevice device;
+  const DeviceCeilings ceilings = measure_ceilings(device);
+  EXPECT_EQ(device.held(), 0u);
+  // A copy of 256 * 256 floats takes 1 ms, and is read and written.
+  EXPECT_DOUBLE_EQ(ceilings.copy_bytes, 2 * 262144 * 1e3);
+  if (!test::kBuiltWithCuda) {
+    EXPECT_EQ(ceilings.f32, 0);
+  }
+}
+
+TEST(DeviceTimes, AStepIsNearTheCeilingThatItIsNearestTo) {
+  const DeviceCeilings ceilings{.copy_bytes = 1e9, .f32 = 1e12, .tf32 = 4e12, .bf16 = 8e12};
+  NetStep step;
+  const auto share = [&](bool tf32, double bytes, double flops) {
+    const CeilingShare found = share_of(ceilings, step, tf32, 1, bytes, flops);
+    return text(found.share, " ", found.ceiling);
+  };
+  EXPECT_EQ(share(false, 5e5, 1e8), "0.5 copy");
+  EXPECT_EQ(share(false, 5e5, 8e8), "0.8 f32");
+  EXPECT_EQ(share(true, 1e5, 8e8), "0.2 tf32");
+  step.bottom_format = "bf16 channels_last";
+  EXPECT_EQ(share(true, 1e5, 2e9), "0.25 bf16");
+  EXPECT_EQ(share_of({}, step, true, 1, 1e5, 2e9).share, 0);
+  EXPECT_EQ(share_of(ceilings, step, true, 0, 1e5, 2e9).share, 0);
+}
+
+TEST(Profile, EachStepIsARangeAndNothingWaits) {
+  if (test::kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA";
+  FakeContext fake;
+  Net net(net_param(text("force_backward: true", kNet)), fake.context());
+  int updates = 0;
+  const std::vector<TraceEvent> events =
+      profile_net(net, {.iterations = 1, .update = [&] { ++updates; }});
+  EXPECT_EQ(updates, kFirstIterations + 1);
+  const DeviceNotes& notes = fake.device().notes;
+  const auto first = std::ranges::find(notes, "start"), last = std::ranges::find(notes, "stop");
+  ASSERT_TRUE(first < last && last != notes.end());
+  EXPECT_EQ(std::ranges::count(notes.begin(), first, "end"), 0) << "a range before the first one";
+  DeviceNotes ranges;
+  std::vector<std::string> open;
+  for (auto entry = first; entry != last; ++entry) {
+    if (entry->starts_with("begin ")) {
+      open.push_back(entry->substr(6));
+      ranges.push_back(std::string(open.size() - 1, ' ') + open.back());
+    } else if (*entry == "end") {
+      ASSERT_FALSE(open.empty());
+      open.pop_back();
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_THAT(ranges, ElementsAre("iteration 0", " forward", "  x forward", "  lrn forward",
+                                  "  cat forward", "  loss forward", " backward", "  loss backward",
+                                  "  cat backward", "  lrn backward", " update"));
+  const DeviceNotes waits(first + 1, last);
+  EXPECT_EQ(std::ranges::count(waits, "wait"), 1) << "the one that reads the points";
+  size_t on_device = 0;
+  for (const TraceEvent& event : events) {
+    EXPECT_GE(event.duration, 0) << event.name;
+    if (event.on_device) ++on_device;
+    if (event.on_device && event.name == "cat forward") {
+      EXPECT_EQ(event.duration, 2000);
+    }
+  }
+  EXPECT_EQ(events.size(), 2 * ranges.size());
+  EXPECT_EQ(on_device, ranges.size());
+}
+
+TEST(Profile, OnTheHostThereAreTimes) {
+  Context context;
+  Net net(net_param(kNet), context, {.phase = Phase::test});
+  const std::vector<TraceEvent> events =
+      profile_net(net, {.iterations = 2, .with_backward = false});
+  EXPECT_EQ(events.size(), 2 * (2 + net.steps().size()));
+  const std::string json = trace_json(events);
+  EXPECT_THAT(json, HasSubstr(R"("name": "lrn forward", "cat": "LRN", "ts": )"));
+  EXPECT_THAT(json, HasSubstr(R"("name": "iteration 1", "cat": "iteration")"));
+  EXPECT_THAT(json, testing::Not(HasSubstr(R"("tid": 2, "name": "lrn forward")")));
+}
+
+}  // namespace
+}  // namespace crema

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# scripts/device-bundle packs a build so that its program starts where nothing else is, and scripts/device-check says of each
+# part what became of it, on a machine without a GPU too.
+#   device_scripts_test.sh SOURCE_DIR SHARED_DIR   (CREMA_BUILD_DIR names the build)
+set -euo pipefail
+source_dir=$1
+for program in python3 xz ldd strip; do
+  command -v $program >/dev/null || { echo "skipped: needs $program"; exit 77; }
+done
+! grep -q '^CREMA_SANITIZE:STRING=.' "$CREMA_BUILD_DIR/CMakeCache.txt" || { echo "skipped: the sanitizers' programs are too large to pack"; exit 77; }
+export PYTHONDONTWRITEBYTECODE=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+  echo "$*"
+  exit 1
+}
+says() { grep -qF -- "$1" "$work/said" || { cat "$work/said"; fail "does not say: $1"; }; }
+
+# --- device-bundle
+bundle() { "$source_dir/scripts/device-bundle" "$@" >"$work/said" 2>&1; }
+mkdir -p "$work/build/bin" "$work/small/bin"
+cp /bin/true "$work/small/bin/crema"
+! bundle --build "$work/small" --limit 0 --level 0 "$work/none.tar.xz" || fail "a file above the limit"
+says "of the 0 MiB of --limit; nothing was written"
+[[ ! -e $work/none.tar.xz ]] || fail "a file above the limit was written"
+! bundle --build "$work/nowhere" || fail "a build that is not there"
+says "there is no $work/nowhere/bin/crema"
+! bundle --nosuch || fail "takes --nosuch"
+ln "$CREMA_BUILD_DIR/bin/crema" "$work/build/bin/crema" 2>/dev/null || cp "$CREMA_BUILD_DIR/bin/crema" "$work/build/bin"
+bundle --build "$work/build" --level 0 "$work/bundle.tar.xz" || { cat "$work/said"; fail "device-bundle"; }
+says "has no tests/golden_runner: it is left out"
+says "MiB"
+(cd "$work" && python3 -m tarfile -e bundle.tar.xz .)
+there=$work/crema-device
+(cd / && env -i PATH=/usr/bin:/bin "$there/crema" --version) >"$work/said" 2>&1 || { cat "$work/said"; fail "does not start"; }
+(cd "$there" && env -i PATH=/usr/bin:/bin ./crema summary --tune=false --model models/lenet/deploy.prototxt) >"$work/said" 2>&1 ||
+  { cat "$work/said"; fail "does not run"; }
+says "conv1"
+env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$there/lib" ldd "$there/bin/crema" >"$work/said"
+grep -q "protobuf.* => $there/lib/" "$work/said" || fail "takes libraries of this machine: $(<"$work/said")"
+
+# --- device-check: in the bundle, and in the repository.
+export CUDA_VISIBLE_DEVICES=
+parts=$("$there/scripts/device-check" --dry-run)
+for part in device errors lenet long time bench tests golden nets sanitize; do
+  grep -q "^$part:" <<<"$parts" || fail "no part $part in: $parts"
+done
+for word in "--gpu=7" "golden_runner --gpu=0 --strict" "--gtest_filter" "--tool racecheck" "--quick" "first_iter_500.solverstate"; do
+  grep -qF -- "$word" <<<"$parts" || fail "no $word in: $parts"
+done
+! "$there/scripts/device-check" nosuch >"$work/said" 2>&1 || fail "takes a part that is none"
+says "no part 'nosuch'"
+! "$there/scripts/device-check" --out "$work/out" >"$work/said" 2>&1 || fail "passes without a device"
+says "FAILED   device"
+says "no device: "
+[[ $(grep -c 'needs a device' "$work/said") == 9 ]] || { cat "$work/said"; fail "not all other parts are skipped"; }
+[[ -s $work/out/device.log ]] || fail "no log"
+! "$source_dir/scripts/device-check" --build "$CREMA_BUILD_DIR" --out "$work/out2" golden >"$work/said" 2>&1 || fail "passes without a device"
+says "skipped  golden"
+
+# Parts that hang, fail, and have too much to say.
+python3 - "$source_dir" "$work" <<'PYTHON'
+import argparse
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import sys
+
+loader = importlib.machinery.SourceFileLoader("device_check", sys.argv[1] + "/scripts/device-check")
+check = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+loader.exec_module(check)
+
+
+def run_of(minutes=8):
+    args = argparse.Namespace(out=sys.argv[2], minutes=minutes, dry_run=False, build=None)
+    return check.Run(args)
+
+
+status, lines, seconds = check.run_part(run_of(), "hangs", lambda run: run.need("hangs", ["sleep", 60], 1.5))
+assert status == "FAILED" and "did not end within" in lines[0] and seconds < 10, (status, lines, seconds)
+status, lines, _ = check.run_part(run_of(), "fails", lambda run: run.need("fails", ["sh", "-c", "echo why; exit 3"], 5))
+assert status == "FAILED" and "exit status 3" in lines[0] and lines[0].endswith("why"), lines
+assert check.run_part(run_of(0), "late", lambda run: [])[0] == "skipped"
+assert check.run_part(run_of(), "absent", lambda run: run.need("absent", ["/nosuch"], 5))[0] == "FAILED"
+page = io.StringIO()
+with contextlib.redirect_stdout(page):
+    check.print_page({"bench": ("passed", [f"row {i}" for i in range(300)], 1), "golden": ("passed", ["one", "two"], 1)}, 2, "x")
+lines = page.getvalue().splitlines()
+assert len(lines) <= check.PAGE_LINES and "    two" in lines and "    row 100" in lines, len(lines)
+assert lines[-1] == "2 passed in 2 s; logs in x", lines[-1]
+PYTHON
