@@ -73,8 +73,8 @@ void for_each(const Side& device, const ChannelView& view, int64_t grain, const 
   }
 #endif
   require_host(device);
-  if (queued_for_test(device, [=] {
-        for (int64_t i = 0; i < view.count(); ++i) body(i, view.channel_of(i));
+  if (queued_for_test(device, [each = ByPlace<Body>(view, body), count = view.count()] {
+        for (int64_t i = 0; i < count; ++i) each(i);
       }))
     return;
   const int64_t outer = view.outer, channels = view.channels, inner = view.inner;

@@ -42,8 +42,6 @@ class TwoSidedLayer : public Layer {
   /// The layouts that the passes take on a device, the preferred ones first. Default: those of
   /// reference_options() that are not blocked, by in_activations() if stores_16_bits().
   virtual std::vector<Option> device_options(Blobs bottom, Blobs top) const;
-  /// Kernel::capturable() of the passes on a device.
-  virtual bool capturable() const { return false; }
   /// Bytes of pass_scratch() (layer_support/passes.hpp) that a pass takes.
   virtual size_t scratch_bytes() const { return 0; }
   /// As prepare_reference(), for the passes on a device.
