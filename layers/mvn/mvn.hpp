@@ -24,7 +24,6 @@ class MVNLayer : public TwoSidedLayer {
   void prepare_reference(Blobs bottom, Blobs top) override;
   void prepare_device(Blobs bottom, Blobs top) override;
   bool stores_16_bits() const override { return true; }
-  bool capturable() const override { return true; }
   std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
   size_t scratch_bytes() const override { return scratch_bytes_; }
   size_t kept_bytes() const override {

@@ -205,7 +205,6 @@ class NormalizeLayer : public TwoSidedLayer {
   }
 
   bool stores_16_bits() const override { return true; }
-  bool capturable() const override { return true; }
 
  protected:
   BackwardReads reference_backward_reads() const override { return {true, false}; }

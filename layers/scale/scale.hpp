@@ -60,7 +60,6 @@ class ScaleLayer : public TwoSidedLayer {
   const ChannelView& view() const { return view_; }
 
   bool stores_16_bits() const override { return true; }
-  bool capturable() const override { return true; }
   std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
   void prepare_device(Blobs bottom, Blobs top) override;
   size_t scratch_bytes() const override { return scratch_bytes_; }

@@ -75,6 +75,7 @@ class PointwiseKernel : public Kernel {
                        body);
     });
   }
+  bool capturable() const override { return true; }
 
  private:
   const L& layer_;

@@ -69,7 +69,6 @@ class RowNormLayer : public TwoSidedLayer {
     return mean_.bytes() + inverse_deviation_.bytes() + coefficients_.bytes();
   }
   bool stores_16_bits() const override { return true; }
-  bool capturable() const override { return true; }
   std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
   void prepare_device(Blobs bottom, Blobs top) override;
   size_t scratch_bytes() const override { return scratch_bytes_; }

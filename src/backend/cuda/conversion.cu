@@ -89,6 +89,7 @@ class ConversionKernel : public Kernel {
   void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
     if (propagate[0]) convert_on_device(backend_, top[0]->diff, bottom[0]->diff);
   }
+  bool capturable() const override { return true; }
 
  private:
   CudaBackend& backend_;
