@@ -39,18 +39,42 @@ struct Patches {
   }
 };
 
+/// scale^-beta. The published beta is 0.75: roots give it to the last bits, in a fraction of the
+/// time that pow() takes on a device.
+template <class T>
+struct InversePower {
+  enum class Kind : uint8_t { half, three_quarters, one, other };
+  Kind kind;
+  T exponent;
+
+  explicit InversePower(double beta)
+      : kind(beta == 0.5    ? Kind::half
+             : beta == 0.75 ? Kind::three_quarters
+             : beta == 1    ? Kind::one
+                            : Kind::other),
+        exponent(static_cast<T>(-beta)) {}
+
+  CREMA_FUNCTOR T operator()(T scale) const {
+    if (kind == Kind::other) return std::pow(scale, exponent);
+    if (kind == Kind::one) return T(1) / scale;
+    const T root = sqrt(scale);
+    return T(1) / (kind == Kind::half ? root : root * sqrt(root));
+  }
+};
+
 /// scale = k + weight * (sum of x^2 around).
 template <class T>
 struct Scale {
   Patches patches;
-  T k, weight, beta;
+  T k, weight;
+  InversePower<T> power;
   const T* x;
 
   Scale(const LRNSettings& settings, const Tensor& bottom, const T* values)
       : patches(settings, bottom.shape()),
         k(static_cast<T>(settings.k)),
         weight(static_cast<T>(settings.weight)),
-        beta(static_cast<T>(settings.beta)),
+        power(settings.beta),
         x(values) {}
 
   CREMA_FUNCTOR T at(int64_t i) const {
@@ -64,9 +88,7 @@ template <class T>
 struct Forward {
   Scale<T> scale;
   T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    y[i] = scale.x[i] * std::pow(scale.at(i), -scale.beta);
-  }
+  CREMA_FUNCTOR void operator()(int64_t i) const { y[i] = scale.x[i] * scale.power(scale.at(i)); }
 };
 
 // dx = dy scale^-beta - 2 weight beta x (sum of ratio around)
@@ -81,7 +103,7 @@ struct Ratio {
   T* ratio;
   CREMA_FUNCTOR void operator()(int64_t i) const {
     const T s = scale.at(i);
-    dx[i] = dy[i] * std::pow(s, -scale.beta);
+    dx[i] = dy[i] * scale.power(s);
     ratio[i] = dx[i] * scale.x[i] / s;
   }
 };
