@@ -7,8 +7,8 @@ namespace crema {
 std::shared_ptr<void> ParameterStorage::derive(
     const std::string& form, const std::function<std::shared_ptr<void>(const Tensor&)>& make) {
   const std::lock_guard lock(mutex_);
-  // Its first access gives a tensor its memory.
-  static_cast<void>(data_.read_bytes());
+  // Its first access gives a tensor its memory. Later ones may copy values of a device to the host.
+  if (data_.memory() == nullptr) static_cast<void>(data_.read_bytes());
   const uint64_t version = data_.memory()->version();
   if (const auto known = derived_.find(form); known != derived_.end()) {
     std::shared_ptr<void> object = known->second.object.lock();
