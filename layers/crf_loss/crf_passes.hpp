@@ -297,11 +297,11 @@ struct BestPaths {
   template <class Lanes>
   CREMA_FUNCTOR void operator()(int64_t q, const Lanes& lanes) const {
     const int64_t C = of.classes, steps = of.lengths[q];
-    double *before = lanes.shared, *after = before + C;
+    int64_t before = 0, after = C;  // in lanes.shared: the sums of the step before, and of this one
     int64_t position = of.starts[q];
     double bad = 0;
     for (int64_t c = lanes.first; c < C; c += lanes.count) {
-      before[c] = scales.first()[c] + static_cast<double>(x[position * C + c]);
+      lanes.shared[before + c] = scales.first()[c] + static_cast<double>(x[position * C + c]);
       if (!ChainBatch::is_finite(scales.largest_into()[c] + scales.first()[c] + scales.last()[c]))
         bad = 1;
     }
@@ -314,27 +314,30 @@ struct BestPaths {
     for (int64_t step = 1; step < steps; ++step) {
       position += of.batch;
       for (int64_t c = lanes.first; c < C; c += lanes.count) {
-        double most = before[0] + static_cast<double>(transitions[c]);
+        double most = lanes.shared[before] + static_cast<double>(transitions[c]);
         int32_t best = 0;
         for (int64_t k = 1; k < C; ++k) {
-          const double score = before[k] + static_cast<double>(transitions[k * C + c]);
+          const double score =
+              lanes.shared[before + k] + static_cast<double>(transitions[k * C + c]);
           if (score > most) {
             most = score;
             best = static_cast<int32_t>(k);
           }
         }
         from[position * C + c] = best;
-        after[c] = most + static_cast<double>(x[position * C + c]);
+        lanes.shared[after + c] = most + static_cast<double>(x[position * C + c]);
       }
       lanes.wait();
-      double* const done = before;
+      const int64_t done = before;
       before = after;
       after = done;
     }
     if (lanes.first != 0) return;
     int64_t best = 0;
     for (int64_t c = 1; c < C; ++c) {
-      if (before[c] + scales.last()[c] > before[best] + scales.last()[best]) best = c;
+      if (lanes.shared[before + c] + scales.last()[c] >
+          lanes.shared[before + best] + scales.last()[best])
+        best = c;
     }
     for (int64_t step = steps; step-- > 0; position -= of.batch) {
       path[position] = static_cast<T>(best);

@@ -31,10 +31,45 @@ function(crema_try_nvcc nvcc why)
 endfunction()
 crema_try_nvcc("${crema_nvcc}" crema_cuda_missing)
 
+# The architectures of the devices here, if nvcc knows them all. CMake's own "native" stops the configuration where there
+# is no device. Else: code for Ampere, which Ada runs too, and for Hopper, and PTX of Hopper, from which
+# drivers make code for what came after. Each further one costs as much time as the first. An older device does not
+# compute in bf16 or TF32; built on such a machine, or with CMAKE_CUDA_ARCHITECTURES=75, Crema runs there.
+function(crema_cuda_architectures nvcc result)
+  set(architectures "")
+  find_program(CREMA_NVIDIA_SMI nvidia-smi)
+  mark_as_advanced(CREMA_NVIDIA_SMI)
+  if(CREMA_NVIDIA_SMI)
+    execute_process(COMMAND "${CREMA_NVIDIA_SMI}" --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE devices ERROR_QUIET RESULT_VARIABLE status TIMEOUT 60)
+    execute_process(COMMAND "${nvcc}" --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+    string(REGEX MATCHALL "[0-9]+" known "${known}")
+    if(status EQUAL 0)
+      string(REGEX MATCHALL "[0-9]+[.][0-9]+" devices "${devices}")
+      foreach(device IN LISTS devices)
+        string(REPLACE "." "" device ${device})
+        if(NOT device IN_LIST known)
+          set(architectures "")
+          break()
+        endif()
+        list(APPEND architectures ${device}-real)
+      endforeach()
+      list(REMOVE_DUPLICATES architectures)
+    endif()
+  endif()
+  if(NOT architectures)
+    set(architectures 80-real 90)
+  endif()
+  set(${result} "${architectures}" PARENT_SCOPE)
+endfunction()
+
 if(NOT crema_cuda_missing)
-  # Native code for Turing, Ampere and Hopper; PTX of the last one for whatever comes after.
+  # In the cache, so that a build folder keeps its own when a device comes or goes.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)
+    crema_cuda_architectures("${crema_nvcc}" architectures)
+    set(CMAKE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING
+      "What CUDA code is made for: that of the devices here, or else of Ampere, Ada and Hopper")
+    message(STATUS "CUDA code is made for ${architectures} (CMAKE_CUDA_ARCHITECTURES)")
   endif()
   # A compiler that does not work, since it knows no such host compiler, must not stop us either.
   if(NOT CMAKE_CUDA_COMPILER)

@@ -87,7 +87,7 @@ function(crema_flags target)
   set(arithmetic -fno-math-errno -fno-trapping-math)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${arithmetic}>"
-    "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr;-Xcompiler=-fopenmp,-fno-math-errno,-fno-trapping-math>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr;-lineinfo;-Xcompiler=-fopenmp,-fno-math-errno,-fno-trapping-math>")
   if(CREMA_FEW_VECTOR_SETS)
     target_compile_definitions(${target} PRIVATE CREMA_FEW_VECTOR_SETS)
   endif()

@@ -4,18 +4,18 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "crema/error.hpp"
 #include "layer_support/passes.hpp"
+#include "layer_support/shared_values.hpp"
 
 namespace crema {
 
 // Lanes are the threads that run an item: those of a block (BlockLanes), or of a team (TeamLanes).
-// They have what OneLane has. `shared` is memory of the item, and wait() lets all lanes see what
-// each of them has written. sum() and max() combine one value of each lane, always in the same
-// order; a value that is NaN may be lost in max(), but all lanes get the same result. All lanes
-// have to call sum(), max() and wait().
+// They have what OneLane has. `shared` is memory of the item: values of type double, each for its
+// index. wait() lets all lanes see what each of them has written. sum() and max() combine one value
+// of each lane, always in the same order; a value that is NaN may be lost in max(), but all lanes
+// get the same result. All lanes have to call sum(), max() and wait().
 
 /// The threads of a team of OpenMP, which run the items for the device of the tests.
 struct TeamLanes {
@@ -23,13 +23,16 @@ struct TeamLanes {
   /// any machine, and tests alone come here.
   static constexpr int kMost = 6;
   int64_t first, count;
-  double *shared, *values;  // of the item; (count)
+  WatchedValues shared;
+  double* values;  // (count)
 
   CREMA_FUNCTOR void wait() const {
 #ifndef __CUDA_ARCH__
 #pragma omp barrier
+    shared.memory->waited(first);
 #endif
-  } CREMA_FUNCTOR double sum(double value) const {
+  }
+  CREMA_FUNCTOR double sum(double value) const {
     give(value);
     double sum = 0;
     for (int64_t lane = 0; lane < count; ++lane) sum += values[lane];
@@ -58,7 +61,7 @@ inline constexpr int64_t kMostShared = 5120;
 #ifdef __CUDACC__
 struct BlockLanes {
   int64_t first, count;
-  double* shared;
+  BlockValues shared;
 
   CREMA_FUNCTOR void wait() const {
 #ifdef __CUDA_ARCH__
@@ -93,10 +96,14 @@ struct BlockLanes {
   }
 };
 
+/// ptxas merges the read of one value with one of its neighbour that a condition guards, as behind
+/// an unrolled loop: shared memory ends with a whole unit of such a read.
+inline constexpr int64_t kSharedUnit = 16;
+
 template <class Body>
-__global__ void block_kernel(int64_t count, Body body) {
-  extern __shared__ double shared[];
-  const BlockLanes lanes{threadIdx.x, blockDim.x, shared};
+__global__ void block_kernel(int64_t count, int64_t shared, Body body) {
+  extern __shared__ __align__(kSharedUnit) double values[];
+  const BlockLanes lanes{threadIdx.x, blockDim.x, {values, shared}};
   for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
     body(i, lanes);
     __syncthreads();
@@ -117,26 +124,30 @@ void for_each_block(const ComputeDevice& device, int64_t count, [[maybe_unused]]
     constexpr int64_t kMostBlocks = 1 << 20;
     const int64_t warps =
         std::clamp<int64_t>((width + kWarp - 1) / kWarp, 1, kBlockThreads / kWarp);
-    block_kernel<<<
-        static_cast<unsigned>(std::min(count, kMostBlocks)), static_cast<unsigned>(warps * kWarp),
-        static_cast<size_t>(shared) * sizeof(double), cuda(*device.backend()).stream()>>>(count,
-                                                                                          body);
+    const int64_t bytes = shared * int64_t{sizeof(double)};
+    block_kernel<<<static_cast<unsigned>(std::min(count, kMostBlocks)),
+                   static_cast<unsigned>(warps * kWarp),
+                   static_cast<size_t>((bytes + kSharedUnit - 1) / kSharedUnit * kSharedUnit),
+                   cuda(*device.backend()).stream()>>>(count, shared, body);
     return cuda_check(cudaGetLastError(), "launching a pass of blocks");
   }
 #endif
   require_host(device);
   const auto run = [=] {
-    std::vector<double> memory(static_cast<size_t>(shared));
+    WatchedMemory memory(shared, TeamLanes::kMost);
     std::array<double, TeamLanes::kMost> values;
 #pragma omp parallel num_threads(TeamLanes::kMost)
     {
-      const TeamLanes lanes{omp_get_thread_num(), omp_get_num_threads(), memory.data(),
-                            values.data()};
+      const int64_t lane = omp_get_thread_num();
+      const TeamLanes lanes{lane, omp_get_num_threads(), {&memory, lane}, values.data()};
       for (int64_t i = 0; i < count; ++i) {
+        if (lane == 0) memory.forget();
+        lanes.wait();
         body(i, lanes);
         lanes.wait();
       }
     }
+    memory.check();
   };
   if (!queued_for_test(device, run)) run();
 }

@@ -10,13 +10,27 @@ using testing::Contains;
 using testing::Each;
 using testing::HasSubstr;
 
+/// The name of the option (name_of) that a case is to have in a type.
+std::string contiguous(DType dtype) { return to_string(Layout{dtype, Format::contiguous}); }
+
 TEST_P(CudaEngine, AgreesWithTheReference) {
   const std::string why = why_no_device();
   if (!why.empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
   const EngineCase& c = GetParam();
   const std::vector<std::string> ran = check_engines(c.layer, c.tolerance, {}, DeviceType::cuda);
-  EXPECT_THAT(ran, Contains(text(c.engine, " contiguous")));
-  EXPECT_THAT(ran, Contains(text(c.engine, " contiguous f64")));
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    EXPECT_THAT(ran, Contains(text(c.engine, " ", contiguous(dtype))));
+  }
+}
+
+// On any machine: the reference has the options that a device is to have.
+TEST_P(CudaEngine, CasesRunContiguousInBothTypes) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const LayerRun run(GetParam().layer, {.dtype = dtype, .engine = "reference"});
+    std::vector<std::string> names;
+    for (const Option& option : run.options()) names.push_back(name_of(option));
+    EXPECT_THAT(names, Contains(contiguous(dtype)));
+  }
 }
 
 TEST_F(Cuda, LabelsAreCheckedAsOnTheCpu) {

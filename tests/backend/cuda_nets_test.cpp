@@ -19,7 +19,8 @@ constexpr const char* kNet = R"(
           convolution_param { num_output: 20 kernel_size: 5 weight_filler { type: "xavier" } } }
   layer { name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1"
           pooling_param { kernel_size: 2 stride: 2 } engine: "reference" }
-  layer { name: "conv2" type: "Convolution" bottom: "pool1" top: "conv2"
+  layer { name: "conv2" type: "Convolution" bottom: "pool1" top: "conv2" param { lr_mult: 1 }
+          param { lr_mult: 1 decay_mult: 0 }
           convolution_param { num_output: 50 kernel_size: 5 weight_filler { type: "xavier" } } }
   layer { name: "norm2" type: "BatchNorm" bottom: "conv2" top: "conv2" }
   layer { name: "scale2" type: "Scale" bottom: "conv2" top: "conv2" scale_param { bias_term: true } }

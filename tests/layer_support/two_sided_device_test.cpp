@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -113,6 +114,65 @@ TEST(TwoSidedDevice, LanesOfABlockAgree) {
         for_each_block(ComputeDevice(device), 1, 1, kMostShared + 1, [](int64_t, const auto&) {});
       },
       {text(kMostShared), text(kMostShared + 1)});
+}
+
+// As compute-sanitizer does it for kernels: memcheck, initcheck and racecheck.
+TEST(TwoSidedDevice, SharedMemoryOfABlockIsWatched) {
+  FakeDevice device;
+  const auto run = [&](int64_t items, int64_t shared, const auto& body) {
+    for_each_block(ComputeDevice(device), items, TeamLanes::kMost, shared, body);
+  };
+  for (const int64_t outside : {-1, 3}) {
+    expect_error([&] { run(1, 3, [&](int64_t, const auto& lanes) { lanes.shared[outside] = 1; }); },
+                 {text("value ", outside, " of 3")});
+    double sum = 0;
+    const auto reads = [&](int64_t, const auto& lanes) {
+      if (lanes.first == 1) sum += lanes.shared[outside];
+    };
+    expect_error([&] { run(1, 3, reads); }, {text("value ", outside, " of 3")});
+  }
+
+  const auto next = [](const auto& lanes) { return (lanes.first + 1) % lanes.count; };
+  const auto with_wait = [&](int64_t item, const auto& lanes) {
+    lanes.shared[lanes.first] = static_cast<double>(item);
+    lanes.wait();
+    EXPECT_EQ(lanes.shared[next(lanes)], static_cast<double>(item));
+  };
+  run(20, TeamLanes::kMost, with_wait);
+  const auto with_sum = [&](int64_t, const auto& lanes) {
+    lanes.shared[lanes.first] = 2;
+    static_cast<void>(lanes.sum(1));
+    EXPECT_EQ(lanes.shared[next(lanes)], 2);
+  };
+  run(20, TeamLanes::kMost, with_sum);
+  const auto by_one = [](int64_t, const auto& lanes) {
+    if (lanes.first != 2) return;
+    lanes.shared[0] = 1;
+    lanes.shared[0] = lanes.shared[0] + 1;
+  };
+  run(20, 1, by_one);
+  std::atomic<int> numbers = 0;
+  run(2, 1, [&](int64_t, const auto& lanes) {
+    if (!std::isnan(lanes.shared[0])) ++numbers;  // those of the item before are gone
+    lanes.wait();
+    if (lanes.first == 0) lanes.shared[0] = 7;
+  });
+  EXPECT_EQ(numbers, 0);
+
+  const auto early_read = [&](int64_t, const auto& lanes) {
+    lanes.shared[lanes.first] = 1;
+    static_cast<void>(static_cast<double>(lanes.shared[next(lanes)]));
+  };
+  const auto early_write = [&](int64_t, const auto& lanes) {
+    lanes.shared[lanes.first] = 1;
+    lanes.wait();
+    static_cast<void>(static_cast<double>(lanes.shared[next(lanes)]));
+    lanes.shared[lanes.first] = 2;
+  };
+  const auto two_writers = [](int64_t, const auto& lanes) { lanes.shared[0] = 1; };
+  expect_error([&] { run(1, TeamLanes::kMost, early_read); }, {"wait() is missing"});
+  expect_error([&] { run(1, TeamLanes::kMost, early_write); }, {"wait() is missing"});
+  expect_error([&] { run(1, TeamLanes::kMost, two_writers); }, {"value 0", "wait() is missing"});
 }
 #endif
 

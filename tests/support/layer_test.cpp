@@ -84,15 +84,6 @@ void expect_zero_padding(const Tensor& tensor, const std::string& what) {
   });
 }
 
-std::string name_of(const Option& option) {
-  const auto name = [](const std::vector<Layout>& layouts) {
-    return layouts.empty() ? std::string("contiguous") : to_string(layouts[0]);
-  };
-  const std::string top = name(option.tops);
-  const std::string bottom = option.bottoms.empty() ? top : name(option.bottoms);
-  return bottom == top ? bottom : text(bottom, "->", top);
-}
-
 bool is_contiguous(const Option& option) {
   const auto plain = [](const Layout& layout) { return layout.format == Format::contiguous; };
   return std::all_of(option.bottoms.begin(), option.bottoms.end(), plain) &&
@@ -100,6 +91,14 @@ bool is_contiguous(const Option& option) {
 }
 
 }  // namespace
+
+std::string name_of(const Option& option) {
+  const std::vector<Layout>& bottoms = option.bottoms.empty() ? option.tops : option.bottoms;
+  const std::vector<Layout>& tops = option.tops.empty() ? option.bottoms : option.tops;
+  if (tops.empty()) return to_string(Layout{});
+  const std::string bottom = to_string(bottoms[0]), top = to_string(tops[0]);
+  return bottom == top ? bottom : text(bottom, "->", top);
+}
 
 Input uniform(Shape shape, double low, double high) { return {std::move(shape), {}, low, high, 0}; }
 
@@ -547,7 +546,7 @@ std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolera
       const RunOptions options{.dtype = dtype, .engine = engine, .device = device};
       const Tolerance& allowed = dtype == DType::f64 ? kF64 : tolerance;
       for (const std::string& name : check_formats(layer_case, options, truth, allowed)) {
-        ran.push_back(text(engine, " ", name, dtype == DType::f64 ? " f64" : ""));
+        ran.push_back(text(engine, " ", name));
       }
     }
   }

@@ -179,13 +179,17 @@ struct Tolerance {
   double relative = 1e-4;
 };
 
+/// The layout of the first bottom, as in "channels_last" or "f64 contiguous"; where that of the
+/// first top differs, "contiguous->blocked16".
+std::string name_of(const Option& option);
+
 /// Runs every engine of the device, the reference included, in each of its format options, in place
 /// too where it may, and compares tops, bottom diffs and gradients with the reference in f64,
 /// contiguous, unfused. A second pass has to add to the gradients, and they have to be the same
 /// where no bottom wants a diff. In f32 to `tolerance`; on CUDA in f64 as well, closely. Proves
-/// that the engine asked for is the one that ran. Returns what ran: "onednn channels_last", or
-/// "onednn contiguous->blocked16" where the sides differ; " f64" behind it. Engines named in
-/// `refusing` must refuse instead, with an Error that says why.
+/// that the engine asked for is the one that ran. Returns what ran: the engine and name_of() the
+/// option, as in "onednn channels_last". Engines named in `refusing` must refuse instead, with an
+/// Error that says why.
 std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolerance& tolerance = {},
                                        const std::vector<std::string>& refusing = {},
                                        DeviceType device = DeviceType::cpu);
