@@ -206,6 +206,10 @@ class Chooser {
           *like = std::move(option);
         }
       }
+      // Where an engine of a device can run, the host would be slower than any conversion says.
+      const auto is_reference = [](const Option& o) { return o.engine == nullptr; };
+      if (plan_.context->on_gpu() && !std::ranges::all_of(distinct, is_reference))
+        std::erase_if(distinct, is_reference);
       // If some options were measured, remove the others: engines do not measure slow candidates.
       const auto is_measured = [](const Option& o) { return o.seconds > 0; };
       if (std::ranges::any_of(distinct, is_measured))

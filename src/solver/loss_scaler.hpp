@@ -11,11 +11,13 @@ class LossScaler {
 
   double scale() const { return scale_; }
   int held() const { return held_; }
+  /// Whether a lower factor is left to try.
+  bool can_fall() const { return scale_ > kLeast; }
   /// A gradient was not finite, so there is no update. Returns false if a lower factor cannot help:
   /// the values themselves are not finite then.
   bool overflowed() {
     held_ = 0;
-    if (scale_ <= kLeast) return false;
+    if (!can_fall()) return false;
     scale_ /= kFactor;
     return true;
   }

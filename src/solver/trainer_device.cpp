@@ -121,9 +121,9 @@ bool Trainer::follow_scale(const QueuedIteration& done, const DeviceReport& foun
     follow_updates();
     return true;
   }
-  const bool too_large =
-      found.failure == DeviceFailure::gradient || found.failure == DeviceFailure::step;
-  if (!too_large || !std::isfinite(found.loss)) return false;
+  // A step that is not finite has reached the parameters, which no scale mends.
+  const bool overflowed = found.failure == DeviceFailure::gradient && std::isfinite(found.loss);
+  if (!overflowed || !scaler_->can_fall()) return false;
   context_.device_run().clear();
   lower_loss_scale(done.report.iteration);
   return true;
