@@ -2,6 +2,7 @@
 
 #include "core/checked.hpp"
 #include "core/dispatch.hpp"
+#include "core/float_values.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/position_sums.hpp"
 #include "layer_support/sums.hpp"
@@ -9,6 +10,19 @@
 
 namespace crema {
 namespace {
+
+// On a device.
+
+template <class T>
+struct CopyTerm {
+  ValuesIn<T> dy;
+  CREMA_FUNCTOR double operator()(int64_t i) const { return static_cast<double>(dy[i]); }
+};
+template <class T>
+struct StoreCopies {
+  ValuesOut<T> dx;
+  CREMA_FUNCTOR void operator()(int64_t i, double sum) const { dx[i] = static_cast<T>(sum); }
+};
 
 class TileLayer : public CopiesLayer {
  public:
@@ -54,9 +68,15 @@ void CopiesLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs t
 void CopiesLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                                Blobs bottom) {
   if (times_ == 1) return copy(device, top[0]->diff, bottom[0]->diff);
+  const Tensor& dy = top[0]->diff;
+  Tensor& dx = bottom[0]->diff;
   dispatch_float(dtype(), [&]<class T>(T) {
-    position_sums(device, split_, Value<T>{device.read<T>(top[0]->diff)},
-                  StoreSum<T>{1, device.overwrite<T>(bottom[0]->diff)});
+    if (device.on_host()) {
+      return position_sums(HostSide(), split_, Value<T>{device.read<T>(dy)},
+                           StoreSum<T>{1, device.overwrite<T>(dx)});
+    }
+    position_sums(DeviceSide(device), split_, CopyTerm<T>{values_in<T>(device, dy)},
+                  StoreCopies<T>{values_out<T>(device, dx)});
   });
 }
 

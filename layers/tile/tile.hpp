@@ -16,6 +16,7 @@ class CopiesLayer : public TwoSidedLayer {
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
     return {uniform_option(bottom, top, dtype())};
   }
+  bool stores_16_bits() const override { return true; }
   Flops flops(Blobs bottom, Blobs top) const override;
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
