@@ -139,7 +139,9 @@ TEST_F(DeviceTraining, TheNextBatchIsUnderWayBeforeAnIterationIsDone) {
   int reports = 0, batches = 0;
   for (const FakeDevice::Step& step : run.device->steps) {
     batches += step.kind == Kind::upload;
-    if (step.kind == Kind::stall) EXPECT_EQ(reports, 20);
+    if (step.kind == Kind::stall) {
+      EXPECT_EQ(reports, 20);
+    }
     if (step.kind != Kind::download) continue;
     ++reports;
     EXPECT_EQ(batches, 2 * reports);
@@ -203,8 +205,8 @@ TEST_F(DeviceTraining, ABadLabelStopsTheUpdate) {
     DeviceSolver run(solver, {.graphs = graphs});
     std::vector<int> told;
     run.solver.on_iteration = [&](const IterationReport& r) { told.push_back(r.iteration); };
-    test::expect_error([&] { run.solver.step(20); }, {"label 99 at position 2 of the batch",
-                                                      "layer 'loss'", "record '00000022'"});
+    expect_error([&] { run.solver.step(20); },
+                 {"label 99 at position 2 of the batch", "layer 'loss'", "record '00000022'"});
     EXPECT_EQ(params_of(run.solver.net()), before);
     EXPECT_EQ(run.solver.iteration(), 5);
     EXPECT_EQ(told, (std::vector<int>{0, 1, 2, 3, 4}));
@@ -244,7 +246,7 @@ TEST_F(DeviceTraining, AGradientThatIsNotFiniteStopsTheUpdate) {
   run.solver.step(3);
   const std::vector<double> before = params_of(run.solver.net());
   run.solver.set_loss_scale(1e300);
-  test::expect_error([&] { run.solver.step(4); }, {"the update is not finite at iteration 3"});
+  expect_error([&] { run.solver.step(4); }, {"the update is not finite at iteration 3"});
   EXPECT_EQ(params_of(run.solver.net()), before);
 }
 
