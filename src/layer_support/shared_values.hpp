@@ -16,6 +16,23 @@
 
 namespace crema {
 
+namespace shared_values_detail {
+
+inline constexpr uint16_t kNobody = 0;
+
+/// Who has been at a value in the latest epoch, from one wait() to the next, in which anybody
+/// was. Lanes count from 1.
+struct State {
+  uint32_t epoch = 0;
+  uint16_t writer = kNobody, reader = kNobody;
+};
+struct Lane {
+  uint32_t epoch = 1;
+  double spare = 0;  // for what is nowhere
+};
+
+}  // namespace shared_values_detail
+
 /// What the host watches, for one item at a time.
 class WatchedMemory {
  public:
@@ -23,8 +40,6 @@ class WatchedMemory {
       : values_(static_cast<size_t>(count)),
         states_(static_cast<size_t>(count)),
         lanes_(static_cast<size_t>(lanes)) {}
-
-  double* data() { return values_.data(); }
 
   /// For a lane behind a barrier.
   void waited(int64_t lane) { ++of(lane).epoch; }
@@ -47,18 +62,11 @@ class WatchedMemory {
   }
 
  private:
+  using State = shared_values_detail::State;
+  using Lane = shared_values_detail::Lane;
+  static constexpr uint16_t kNobody = shared_values_detail::kNobody;
+  static constexpr uint16_t kSeveral = 0xffff;
   static constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
-  static constexpr uint16_t kNobody = 0, kSeveral = 0xffff;
-  /// Who has been at a value in the latest epoch, from one wait() to the next, in which anybody
-  /// was. Lanes count from 1.
-  struct State {
-    uint32_t epoch = 0;
-    uint16_t writer = kNobody, reader = kNobody;
-  };
-  struct Lane {
-    uint32_t epoch = 1;
-    double spare = 0;  // for what is nowhere
-  };
 
   Lane& of(int64_t lane) { return lanes_[static_cast<size_t>(lane)]; }
 
@@ -129,8 +137,8 @@ struct WatchedValues {
 struct BlockValues {
   double* values;
   int64_t count;
-  __device__ double& operator[](int64_t i) const {
-#ifndef NDEBUG
+  CREMA_FUNCTOR double& operator[](int64_t i) const {
+#if defined(__CUDA_ARCH__) && !defined(NDEBUG)
     if (i < 0 || i >= count) __trap();
 #endif
     return values[i];

@@ -136,13 +136,15 @@ TEST(TwoSidedDevice, SharedMemoryOfABlockIsWatched) {
   const auto with_wait = [&](int64_t item, const auto& lanes) {
     lanes.shared[lanes.first] = static_cast<double>(item);
     lanes.wait();
-    EXPECT_EQ(lanes.shared[next(lanes)], static_cast<double>(item));
+    const double found = lanes.shared[next(lanes)];
+    EXPECT_EQ(found, static_cast<double>(item));
   };
   run(20, TeamLanes::kMost, with_wait);
   const auto with_sum = [&](int64_t, const auto& lanes) {
     lanes.shared[lanes.first] = 2;
     static_cast<void>(lanes.sum(1));
-    EXPECT_EQ(lanes.shared[next(lanes)], 2);
+    const double found = lanes.shared[next(lanes)];
+    EXPECT_EQ(found, 2);
   };
   run(20, TeamLanes::kMost, with_sum);
   const auto by_one = [](int64_t, const auto& lanes) {
