@@ -402,6 +402,7 @@ TEST_F(NewCliTest, FcnMakesASegmentation) {
   for (int i = 0; i < 6; ++i) {
     Scene scene = draw(random);
     scene.mask[0] = '\xff';
+    scene.mask[1] = '\x02';
     write(text("photos/", i, ".ppm"), ppm(96, 96, scene.pixels));
     write(text("masks/", i, ".pgm"), "P5\n96 96\n255\n" + scene.mask);
   }
