@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kMostCounted = 25;  // classes whose counts are written
 constexpr int64_t kMostTitled = 60;   // classes whose cells say what they are under the pointer
 constexpr int kFont = 12, kMargin = 16, kHead = 58;
+constexpr int kGap = 4;             // between upright labels of columns
 constexpr double kCharacter = 0.6;  // mean width of one, in font sizes
 /// From this share on, a count stands on a strong colour.
 constexpr double kStrong = 0.55;
@@ -49,8 +50,7 @@ class Drawing {
       : confusion_(confusion), classes_(confusion.classes()) {
     for (int64_t c = 0; c < classes_; ++c) {
       labels_.push_back(class_label(names, c));
-      label_width_ = std::max(label_width_,
-                              kCharacter * kFont * static_cast<double>(columns_of(labels_.back())));
+      label_width_ = std::max(label_width_, width_of(labels_.back()));
     }
     counts_ = classes_ <= kMostCounted;
     cell_ = classes_ <= 12 ? 44 : counts_ ? 32 : classes_ <= 60 ? 16 : 8;
@@ -63,7 +63,12 @@ class Drawing {
     // Names on small cells lie on each other; every so many of them are written.
     step_ = static_cast<int64_t>(std::ceil((kFont + 2) / cell_));
     left_ = kMargin + label_width_ + 8;
-    top_ = kHead + label_width_ + 8;
+    double head = kFont;  // height of the columns' labels
+    for (int64_t c = 0; c < classes_; c += step_) {
+      const std::string& label = labels_[static_cast<size_t>(c)];
+      if (!is_upright(label)) head = std::max(head, width_of(label));
+    }
+    top_ = kHead + head + 8;
   }
 
   std::string svg() {
@@ -87,6 +92,15 @@ class Drawing {
   }
 
  private:
+  static double width_of(const std::string& label) {
+    return kCharacter * kFont * static_cast<double>(columns_of(label));
+  }
+
+  /// Whether a label fits above its column, up to the next one that is written.
+  bool is_upright(const std::string& label) const {
+    return width_of(label) + kGap <= cell_ * static_cast<double>(step_);
+  }
+
   template <class... Parts>
   void add(const Parts&... parts) {
     all_ += text(parts...);
@@ -149,7 +163,13 @@ class Drawing {
       const std::string name = xml(labels_[static_cast<size_t>(c)]);
       add("<text x=\"", number(left_ - 6), "\" y=\"", number(top_ + middle + 4),
           "\" text-anchor=\"end\">", name, "</text>\n");
-      const double x = left_ + middle + 4, y = top_ - 6;
+      const double y = top_ - 6;
+      if (is_upright(labels_[static_cast<size_t>(c)])) {
+        add("<text x=\"", number(left_ + middle), "\" y=\"", number(y),
+            "\" text-anchor=\"middle\">", name, "</text>\n");
+        continue;
+      }
+      const double x = left_ + middle + 4;
       add("<text x=\"", number(x), "\" y=\"", number(y), "\" transform=\"rotate(-90 ", number(x),
           " ", number(y), ")\">", name, "</text>\n");
     }

@@ -2,6 +2,9 @@
 
 #include <omp.h>
 
+#include <iterator>
+
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "data/databases/open_source.hpp"
 #include "tools/flags.hpp"
@@ -27,6 +30,18 @@ std::shared_ptr<RecordSource> open_database_argument(const std::string& path) {
        .root_folder = FLAGS_root_folder,
        .class_names = FLAGS_class_names,
        .logger = [](Severity severity, const std::string& message) { say(severity, message); }});
+}
+
+std::string name_behind(int64_t label, const LabelNames& map,
+                        const std::vector<std::string>& classes) {
+  std::string name;
+  if (!map.empty()) {
+    const auto number = static_cast<int32_t>(label);
+    if (map.has(number)) name = map.name(number);
+  } else if (label >= 0 && label < std::ssize(classes)) {
+    name = classes[static_cast<size_t>(label)];
+  }
+  return name.empty() ? "" : " (" + printable(name) + ")";
 }
 
 ColorMode color_flag() {

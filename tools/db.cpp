@@ -116,38 +116,35 @@ void print_channels(const RecordInfo& info, const T* pixels) {
 }
 
 /// A line each, in pixels.
-void print_boxes(const RecordInfo& info, const LabelNames& names) {
+void print_boxes(const RecordInfo& info, const LabelNames& names,
+                 const std::vector<std::string>& classes) {
   const ImageSize size{info.shape[1], info.shape[2]};
   for (const LabeledBox& labeled : info.boxes) {
     const Box box = to_pixels(labeled.box, size);
-    const std::string name = names.has(labeled.label) ? names.name(labeled.label) : "";
-    std::cout << "box: label " << labeled.label
-              << (name.empty() ? "" : " (" + printable(name) + ")") << ", instance "
-              << labeled.instance << ", from (" << box.left << ", " << box.top << ") to ("
-              << box.right << ", " << box.bottom << ")" << (labeled.difficult ? ", difficult" : "")
-              << "\n";
+    std::cout << "box: label " << labeled.label << name_behind(labeled.label, names, classes)
+              << ", instance " << labeled.instance << ", from (" << box.left << ", " << box.top
+              << ") to (" << box.right << ", " << box.bottom << ")"
+              << (labeled.difficult ? ", difficult" : "") << "\n";
   }
 }
 
 int show(RecordSource& source, const RecordRange& range) {
   LabelNames names;
   if (!FLAGS_label_map_file.empty()) names = LabelNames::read(FLAGS_label_map_file);
+  const std::vector<std::string> classes = source.class_names();
   const auto reader = source.reader(ReadOrder::random);
   DatumDecoder decoder(ColorMode::as_stored, {}, Depth::own);
   for (int64_t i = range.first; i < range.last; ++i) {
     const Record record = reader->read(i);
     const RecordInfo info = inspect_record(record, decoder);
     const std::string labels = info.labels(", ");
-    const std::vector<std::string> classes = source.class_names();
-    const bool is_named =
-        info.has_label && info.label >= 0 && info.label < static_cast<int64_t>(classes.size());
     std::cout << (i > range.first ? "\n" : "") << "record: " << i << " of " << source.count()
               << "\nkey: " << escaped_key(record.key) << "\nbytes: " << info.bytes
               << (info.has_boxes ? "\nannotation: " : "\nlabel: ")
               << (labels.empty() ? "none, which counts as 0" : labels)
-              << (is_named ? " (" + printable(classes[static_cast<size_t>(info.label)]) + ")" : "")
+              << (info.has_label ? name_behind(info.label, {}, classes) : "")
               << "\nshape: " << info.shape.str() << "\nkind: " << info.kind() << "\n";
-    print_boxes(info, names);
+    print_boxes(info, names, classes);
     if (info.image.bytes != nullptr) {
       print_channels(info, info.image.bytes);
     } else {
@@ -209,7 +206,8 @@ extern const Command kDb = {
     "that are given, \\xhh stands for a byte: a backslash, or one that is unprintable or no "
     "UTF-8.\n"
     "\n"
-    "show prints boxes in pixels, with the names of --label_map_file.\n"
+    "show prints boxes in pixels, with the names of --label_map_file, else of class_names.txt in\n"
+    "the database.\n"
     "\n"
     "export writes FOLDER/list.txt for `crema convert-imageset FOLDER/ FOLDER/list.txt DB`. Of a\n"
     "database with boxes it writes a text file of them beside each image, for\n"

@@ -77,7 +77,8 @@ void check_outputs(const Net& net, const std::string& net_file, const ExtractOpt
     check_not_read(output, net);
     check_replaced(output, inputs);
     inputs.push_back(output);
-    if (options.format == FeatureFormat::npy) check_not_read(output + ".keys.txt", net);
+    if (options.format != FeatureFormat::npy) continue;
+    for (const std::string& beside : files_beside_npy(output)) check_not_read(beside, net);
   }
 }
 
@@ -141,8 +142,10 @@ extern const Command kExtractFeatures = {
     "does\n"
     "  npy            an array of all rows; OUTPUT.keys.txt has a key a line\n"
     "  csv            a line a row: key, values\n"
-    "Names of classes that the data have go along in HDF5 as class_names, and in databases,\n"
-    "which take none where one is empty, comes twice, or has blanks at its ends.\n"
+    "Names of classes that the data have go along: in HDF5 as class_names; for npy in\n"
+    "OUTPUT.classes.txt, a line each in the order of the labels; in csv as a last column, class;\n"
+    "and in databases, which take none where one is empty, comes twice, or has blanks at its "
+    "ends.\n"
     "In the last three, labels are a blob: name the data layer's top among the BLOBs.\n"
     "Outputs appear under their names when all of them are whole. One that exists is replaced "
     "with\n"

@@ -52,7 +52,15 @@ std::string weights_in(const fs::path& folder) {
 
 }  // namespace
 
-bool is_published(const std::string& model) { return std::ranges::count(kPublished, model) > 0; }
+std::string published_start(const std::string& model) {
+  const std::string start = model == "fcn8s" ? "vgg16" : model;
+  return std::ranges::count(kPublished, start) > 0 ? start : "";
+}
+
+std::string way_to_weights(const std::string& published) {
+  return text("`scripts/from_torchvision.py ", published, " ", published,
+              ".caffemodel` of the repository writes them (it needs PyTorch and torchvision)");
+}
 
 std::string weights_of_model(const fs::path& folder, const std::string& model) {
   std::error_code none;
@@ -84,23 +92,28 @@ std::string model_with_weights() {
 }
 
 std::string weights_or_advice(const fs::path& folder, const std::string& model) {
-  const std::string found = weights_of_model(folder, model);
+  const std::string found = weights_of_model(folder, model), start = published_start(model);
   if (!found.empty()) return found;
+  const bool starts_elsewhere = !start.empty() && start != model;
+  if (starts_elsewhere) {
+    const std::string others = weights_of_model(folder_of_model(start), start);
+    if (!others.empty()) return others;
+  }
   std::string way =
       text("scripts/from_torchvision.py of the repository writes those of ",
            joined(std::vector<std::string>(std::begin(kPublished), std::end(kPublished))),
            "; give others as --weights=FILE");
   std::error_code none;
-  if (is_published(model)) {
-    way = text("`scripts/from_torchvision.py ", model, " ", model,
-               ".caffemodel` of the repository writes them (it needs PyTorch and torchvision)");
+  if (!start.empty()) {
+    way = way_to_weights(start);
   } else if (fs::exists(folder / "solver.prototxt", none)) {
     way = text("`crema train --solver models/", model, "/solver.prototxt` trains it");
   }
   throw Error("--weights=auto: there are no weights of '", model, "': no ", model,
               ".caffemodel in the working folder or in '", folder.parent_path().string(),
-              "', and none in '", folder.string(), "'; ", way,
-              ", or leave --weights out: the net then starts from random weights");
+              "', and none in '", folder.string(), "'",
+              starts_elsewhere ? "; nor are those of '" + start + "', with which it can begin" : "",
+              "; ", way, ", or leave --weights out: the net then starts from random weights");
 }
 
 }  // namespace crema::tools

@@ -103,29 +103,48 @@ TransformationParameter NetTemplate::transform() const {
 }
 
 std::vector<NetTemplate::Scorer> NetTemplate::scorers() const {
-  std::vector<Scorer> scorers;
+  std::map<size_t, Scorer> found;
   for (size_t loss = 0; loss < blocks_.size(); ++loss) {
-    if (blocks_[loss].layer.type() != "SoftmaxWithLoss") continue;
-    std::string blob = blocks_[loss].layer.bottom(0);
-    for (size_t i = loss; i-- > 0;) {
-      const LayerParameter& layer = blocks_[i].layer;
-      if (std::ranges::count(layer.top(), blob) == 0) continue;
-      const bool is_product = layer.type() == "InnerProduct";
-      if (is_product || layer.type() == "Convolution") {
-        scorers.push_back({i, layer.name(),
-                           is_product ? layer.inner_product_param().num_output()
-                                      : layer.convolution_param().num_output()});
-        break;
-      }
-      if (layer.bottom_size() != 1) break;
-      blob = layer.bottom(0);
-    }
+    if (blocks_[loss].layer.type() == "SoftmaxWithLoss")
+      find_scorers(blocks_[loss].layer.bottom(0), loss, found);
   }
-  if (scorers.empty())
+  if (found.empty())
     throw Error("'", model_,
                 "' cannot get other classes: no SoftmaxWithLoss reads the scores of an inner "
                 "product or a convolution; `crema models` says what each model is for");
+  std::vector<Scorer> scorers;
+  for (const auto& [block, scorer] : found) scorers.push_back(scorer);
   return scorers;
+}
+
+/// Of the values that the blob has before block `end`.
+void NetTemplate::find_scorers(const std::string& blob, size_t end,
+                               std::map<size_t, Scorer>& found) const {
+  size_t i = end;
+  do {
+    if (i-- == 0) return;
+  } while (std::ranges::count(blocks_[i].layer.top(), blob) == 0);
+  const LayerParameter& layer = blocks_[i].layer;
+  const std::string& type = layer.type();
+  const ConvolutionParameter& convolution = layer.convolution_param();
+  if (type == "InnerProduct") {
+    found[i] = {i, layer.name(), layer.inner_product_param().num_output()};
+  } else if (type == "Convolution" || type == "Deconvolution") {
+    const bool enlarges = type == "Deconvolution" && convolution.group() > 1 &&
+                          convolution.group() == convolution.num_output();
+    found[i] = {i, layer.name(), convolution.num_output(), enlarges};
+    if (enlarges) find_scorers(layer.bottom(0), i, found);
+  } else if (type == "Crop") {  // like its second bottom, which has no scores
+    find_scorers(layer.bottom(0), i, found);
+  } else if (type == "Eltwise" || layer.bottom_size() == 1) {
+    for (const std::string& bottom : layer.bottom()) find_scorers(bottom, i, found);
+  }
+}
+
+void NetTemplate::set_classes(const Scorer& scorer, int64_t classes) {
+  const std::string from = std::to_string(scorer.classes), to = std::to_string(classes);
+  set(scorer.block, "num_output", from, to);
+  if (scorer.enlarges) set(scorer.block, "group", from, to);
 }
 
 void NetTemplate::set(size_t block, const std::string& field, const std::string& from,

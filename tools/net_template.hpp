@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,14 +26,19 @@ class NetTemplate {
 
   /// Puts other data layers in the place of its own.
   void set_data(const std::string& layers) { data_ = layers; }
-  /// The layer that makes the scores of each SoftmaxWithLoss: its blocks. Error where a layer
-  /// without weights makes them, as in no classifier.
+  /// A layer that makes the scores of a SoftmaxWithLoss: its block.
   struct Scorer {
     size_t block = 0;
     std::string name;
     int64_t classes = 0;
+    /// A Deconvolution with a group for each class: it enlarges the scores of others.
+    bool enlarges = false;
   };
+  /// In the order of the net. Several add up to the scores of one loss where a sum (Eltwise) is on
+  /// the way. Error where a layer without weights makes them, as in no classifier.
   std::vector<Scorer> scorers() const;
+  /// Makes them score so many classes.
+  void set_classes(const Scorer& scorer, int64_t classes);
 
   size_t blocks() const { return blocks_.size(); }
   const LayerParameter& layer(size_t block) const { return blocks_[block].layer; }
@@ -52,6 +58,7 @@ class NetTemplate {
   std::string prototxt(const std::string& name, const std::string& comments) const;
 
  private:
+  void find_scorers(const std::string& blob, size_t end, std::map<size_t, Scorer>& found) const;
   struct Block {
     std::string before, text;  // what stands above the layer, and the layer
     LayerParameter layer;

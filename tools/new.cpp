@@ -236,9 +236,9 @@ void report(const NewRequest& request, const NewProject& project, const Deployed
 int new_net(const std::vector<std::string>& arguments) {
   const NewRequest request = request_of(arguments);
   exclusive_flags("detect", !FLAGS_detect.empty(), "segment", !FLAGS_segment.empty());
-  if ((!FLAGS_detect.empty() || !FLAGS_segment.empty()) && request.weights == "auto")
-    throw Error("--weights=auto is for classifiers; a detector and a net for segmentation start ",
-                "from random weights, or from --weights=FILE");
+  if (!FLAGS_detect.empty() && request.weights == "auto")
+    throw Error("--weights=auto is not for detectors, which start from random weights, or from ",
+                "--weights=FILE");
   NewFolder folder(request);
   try {
     NewProject project = !FLAGS_detect.empty()    ? new_detector(request, FLAGS_detect)
@@ -288,7 +288,8 @@ extern const Command kNew = {
     "\n"
     "Segmentation has a mask for each image, of the same name: a gray image, or one with a\n"
     "palette, whose values are classes, from 0 on, and 255 where there is none; or black and\n"
-    "white. my_net gets lists and a small U-Net.\n"
+    "white. my_net gets lists and a small U-Net. --from fcn8s takes the large net with the layers\n"
+    "of VGG-16; with --weights auto it begins with fcn8s.caffemodel, else with vgg16.caffemodel.\n"
     "\n"
     "The nets are those of `crema models`. A folder with files in it is left alone without\n"
     "--overwrite.",

@@ -136,17 +136,6 @@ Choice choose(const PhotoSurvey& survey, int64_t images) {
   return {"resnet18", text(images, " images are enough for its 11 million weights"), 128};
 }
 
-/// The layers whose scores are of other classes: changed to `classes`, and, with weights, renewed.
-std::vector<std::string> set_classes(NetTemplate& net, int64_t classes, const std::string& name,
-                                     bool has_weights) {
-  std::vector<std::string> renewed;
-  for (const NetTemplate::Scorer& scorer : net.scorers()) {
-    net.set(scorer.block, "num_output", std::to_string(scorer.classes), std::to_string(classes));
-    if (has_weights) renewed.push_back(renew(net, scorer.block, name));
-  }
-  return renewed;
-}
-
 /// The images below the folder that are in no folder of a class.
 std::vector<std::string> notes_of_others(const NewRequest& request, const Classes& classes) {
   std::vector<std::string> others;

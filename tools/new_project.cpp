@@ -110,7 +110,7 @@ Pixels pixels_for(const NetTemplate& net, const PhotoSurvey& survey, const std::
                 "as '" + net.model() + "' is trained, the mean of each channel of " + file);
   if (says_pixels(own) && file.empty())
     return take(own.mean_value(), own, "as '" + net.model() + "' is trained");
-  if (is_published(net.model())) {
+  if (!published_start(net.model()).empty()) {
     // What scripts/from_torchvision.py prints; its weights hold the deviation.
     const bool halves = net.model() == "inception_v3";
     return take(halves ? std::vector{127.5F} : std::vector{103.53F, 116.28F, 123.675F}, {},
@@ -121,6 +121,13 @@ Pixels pixels_for(const NetTemplate& net, const PhotoSurvey& survey, const std::
               "their training");
 }
 
+std::string rename_layer(NetTemplate& net, size_t block, const std::string& ending) {
+  const std::string own = net.layer(block).name();
+  std::string name = own + "_" + ending;
+  net.set(block, "name", "\"" + own + "\"", "\"" + name + "\"");
+  return name;
+}
+
 std::string renew(NetTemplate& net, size_t block, const std::string& ending) {
   const LayerParameter layer = net.layer(block);
   const bool has_bias = layer.type() == "InnerProduct" ? layer.inner_product_param().bias_term()
@@ -128,9 +135,22 @@ std::string renew(NetTemplate& net, size_t block, const std::string& ending) {
   net.remove_message(block, "param");
   net.add(block, text("param { lr_mult: 10 decay_mult: 1 }",
                       has_bias ? "  param { lr_mult: 10 decay_mult: 0 }" : ""));
-  const std::string name = layer.name() + "_" + ending;
-  net.set(block, "name", "\"" + layer.name() + "\"", "\"" + name + "\"");
-  return name;
+  return rename_layer(net, block, ending);
+}
+
+std::vector<std::string> set_classes(NetTemplate& net, int64_t classes, const std::string& ending,
+                                     bool has_weights) {
+  std::vector<std::string> renewed;
+  for (const NetTemplate::Scorer& scorer : net.scorers()) {
+    net.set_classes(scorer, classes);
+    if (!has_weights) continue;
+    if (scorer.enlarges) {
+      rename_layer(net, scorer.block, ending);  // by its filler: it has a kernel for each class
+    } else {
+      renewed.push_back(renew(net, scorer.block, ending));
+    }
+  }
+  return renewed;
 }
 
 Trial try_net(const NetTemplate& net, int64_t channels, int64_t size, bool of_pixels) {

@@ -78,9 +78,15 @@ struct Pixels {
 /// are.
 Pixels pixels_for(const NetTemplate& net, const PhotoSurvey& survey, const std::string& weights);
 
-/// Gives a layer of weights another name, so that none of a file are taken for it, and ten times
-/// the rate of the others. Returns the name.
+/// Gives a layer of weights another name, so that none of a file are taken for it. Returns the
+/// name.
+std::string rename_layer(NetTemplate& net, size_t block, const std::string& ending);
+/// The same, and ten times the rate of the others.
 std::string renew(NetTemplate& net, size_t block, const std::string& ending);
+/// Makes the net score so many classes. With weights, renews the layers of scores and returns their
+/// names.
+std::vector<std::string> set_classes(NetTemplate& net, int64_t classes, const std::string& ending,
+                                     bool has_weights);
 
 /// A net of the template, built for one image of this size.
 struct Trial {
@@ -98,7 +104,7 @@ int64_t check_net(const NetTemplate& net, int64_t channels, int64_t size, bool o
 NewProject new_classifier(const NewRequest& request);
 /// Boxes of annotations, by an SSD.
 NewProject new_detector(const NewRequest& request, const std::string& annotations);
-/// A class for each pixel, by a U-Net.
+/// A class for each pixel, by a U-Net or another net of models/.
 NewProject new_segmenter(const NewRequest& request, const std::string& masks);
 
 }  // namespace crema::tools

@@ -6,6 +6,7 @@
 #include "core/counted.hpp"
 #include "data/images/image_decoder.hpp"
 #include "data/records/image_list.hpp"
+#include "tools/model_weights.hpp"
 #include "tools/new_project.hpp"
 #include "tools/text.hpp"
 
@@ -80,6 +81,40 @@ std::string data_layer(const std::string& phase, const std::string& comment, int
               black_and_white ? "  label_divide_factor: 255" : "", "\n  }\n}\n");
 }
 
+/// The loss becomes a mean over pixels, and pixels of 255 do not count where masks have some.
+void set_losses(NetTemplate& net, bool ignores) {
+  for (size_t i = 0; i < net.blocks(); ++i) {
+    const LayerParameter layer = net.layer(i);
+    const LossParameter& loss = layer.loss_param();
+    if (layer.type() == "SoftmaxWithLoss" && loss.normalization() == LossParameter::BATCH_SIZE)
+      net.set(i, "normalization", "BATCH_SIZE", "VALID");
+    if (!ignores) continue;
+    if (layer.type() == "SoftmaxWithLoss" && !loss.has_ignore_label())
+      net.add(i, "ignore_label: 255", "loss_param");
+    if (layer.type() == "Accuracy") net.add(i, "ignore_label: 255", "accuracy_param");
+  }
+}
+
+Schedule training_of(const NetTemplate& net, const Division& division, int64_t weights,
+                     bool has_weights) {
+  const int64_t train = std::ssize(division.train), tests = std::ssize(division.tests);
+  bool has_norms = false;
+  for (size_t i = 0; i < net.blocks(); ++i)
+    has_norms = has_norms || net.layer(i).type() == "BatchNorm";
+  // A net of more weights takes more memory and time for an image, too.
+  const bool large = weights > 50'000'000;
+  Schedule plan = schedule_of(train, tests, large ? 4 : 16, large ? 8 : 25, 40, 300);
+  plan.rule = "type: \"AdamW\"\nmomentum: 0.9\nweight_decay: 0.02\n";
+  plan.rate = has_norms ? 0.003 : 0.0001;
+  plan.why_rate = has_norms ? "Rate and decay are those that digits_unet was trained with."
+                            : "Small, as the net has no BatchNorm";
+  if (!has_norms)
+    plan.why_rate += has_weights ? ", and its weights are good already; that of new layers is ten "
+                                   "times this."
+                                 : ".";
+  return plan;
+}
+
 }  // namespace
 
 NewProject new_segmenter(const NewRequest& request, const std::string& masks_folder) {
@@ -140,31 +175,28 @@ NewProject new_segmenter(const NewRequest& request, const std::string& masks_fol
   if (survey.shorter < 16 && request.size == 0)
     throw Error("the images are too small: their shorter side has ", survey.shorter,
                 " pixels, and the net needs 16; --size=32 enlarges them");
-  project.weights = request.weights;
+  const std::string start = published_start(net.model());
+  if (request.weights == "auto" && start.empty())
+    throw Error("--weights=auto: no weights of '", net.model(), "' are published; it starts from ",
+                "random weights, or from --weights=FILE");
+  project.weights =
+      request.weights == "auto" ? weights_or_advice(net.folder(), net.model()) : request.weights;
+  const bool has_weights = !project.weights.empty();
   const auto tops = tops_of(net);
   const Pixels pixels = pixels_for(net, survey, project.weights);
-  std::vector<std::string> renewed;
-  for (const NetTemplate::Scorer& scorer : net.scorers()) {
-    net.set(scorer.block, "num_output", std::to_string(scorer.classes), std::to_string(classes));
-    if (!project.weights.empty()) renewed.push_back(renew(net, scorer.block, request.name));
-  }
+  const std::vector<std::string> renewed = set_classes(net, classes, request.name, has_weights);
   const int64_t weights =
       check_net(net, pixels.is_gray ? 1 : 3, size, true, std::max<int64_t>(16, size / 16 * 16));
-  for (size_t i = 0; found.have_ignored() && i < net.blocks(); ++i) {
-    const std::string type = net.layer(i).type();
-    if (type == "SoftmaxWithLoss") net.add(i, "ignore_label: 255", "loss_param");
-    if (type == "Accuracy") net.add(i, "ignore_label: 255", "accuracy_param");
-  }
+  set_losses(net, found.have_ignored());
   Schedule& plan = project.schedule;
-  plan = schedule_of(std::ssize(division.train), std::ssize(division.tests), 16, 25, 40, 300);
-  plan.rule = "type: \"AdamW\"\nmomentum: 0.9\nweight_decay: 0.02\n";
-  plan.rate = 0.003;
-  plan.why_rate = "Rate and decay are those that digits_unet was trained with.";
+  plan = training_of(net, division, weights, has_weights);
+  std::string scores;
   for (size_t i = 0; i < net.blocks(); ++i) {
-    if (net.layer(i).type() == "Accuracy") plan.metric = net.layer(i).top(0);
+    const LayerParameter& layer = net.layer(i);
+    if (layer.type() == "SoftmaxWithLoss") scores = layer.bottom(0);
+    if (layer.type() == "Accuracy") plan.metric = layer.top(0);
   }
   if (plan.metric.empty()) {
-    const std::string scores = net.layer(net.scorers().back().block).top(0);
     net.append(text("layer { name: \"accuracy\"  type: \"Accuracy\"  bottom: \"", scores,
                     "\"  bottom: \"", tops.second, "\"  top: \"accuracy\"  include { phase: TEST }",
                     found.have_ignored() ? "  accuracy_param { ignore_label: 255 }" : "", " }\n"));
@@ -186,7 +218,7 @@ NewProject new_segmenter(const NewRequest& request, const std::string& masks_fol
            division.by_folder ? "" : text(", one in five, drawn by --seed ", request.seed)));
   project.facts.push_back(
       text("net: ", net.model(), " at ", size, "x", size, ", of ", grouped(weights), " weights"));
-  if (!project.weights.empty())
+  if (has_weights)
     project.facts.push_back(text("weights: ", project.weights, "; new: ", joined(renewed),
                                  "; pixels: ", pixels.settings, ", ", pixels.why));
   project.header = joined(project.facts, "\n");
@@ -194,6 +226,10 @@ NewProject new_segmenter(const NewRequest& request, const std::string& masks_fol
     project.notes.push_back(text(counted(without.size(), "image"), " left out, such as '",
                                  without[0], "': without a mask"));
   if (!division.others.empty()) project.notes.push_back(left_out(division));
+  if (!has_weights && !start.empty())
+    project.notes.push_back(
+        text("'", net.model(), "' starts from random weights, and few images do not teach it; ",
+             "it can begin with those of '", start, "' (--weights auto): ", way_to_weights(start)));
   if (!gaps.empty()) project.notes.push_back(text("no pixel of a mask has class ", joined(gaps)));
   project.test_flags = "--confusion";
   return project;

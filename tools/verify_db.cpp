@@ -35,17 +35,16 @@ void print_shapes(const VerifyReport& report) {
   }
 }
 
-/// Of labels of boxes, with their names where a label map has them.
-void print_boxes(const VerifyReport& report, const LabelNames& names) {
+/// Of labels of boxes, with their names where a label map or the database has them.
+void print_boxes(const VerifyReport& report, const LabelNames& names,
+                 const std::vector<std::string>& classes) {
   if (report.with_boxes == 0) return;
   std::cout << "boxes: " << report.boxes << " (" << report.difficult << " difficult) in "
             << report.with_boxes << " records, " << report.without_boxes << " of them without\n";
   if (report.box_labels.size() > kMostClasses) return;
   for (const auto& [label, count] : report.box_labels) {
-    const auto number = static_cast<int32_t>(label);
-    const std::string name = names.has(number) ? names.name(number) : "";
-    std::cout << "boxes of label " << label << (name.empty() ? "" : " (" + printable(name) + ")")
-              << ": " << count << "\n";
+    std::cout << "boxes of label " << label << name_behind(label, names, classes) << ": " << count
+              << "\n";
   }
 }
 
@@ -62,16 +61,13 @@ void print_labels(const VerifyReport& report, const LabelNames& names,
     }
     say(Severity::warning, "records have different numbers of labels, which data layers refuse");
   }
-  print_boxes(report, names);
+  print_boxes(report, names, classes);
   if (report.labels.empty()) return;
   std::cout << "labels: " << report.labels.begin()->first << " to " << report.labels.rbegin()->first
             << ", " << report.labels.size() << " different\n";
   if (report.labels.size() > kMostClasses) return;
   for (const auto& [label, count] : report.labels) {
-    const bool is_named = label >= 0 && label < static_cast<int64_t>(classes.size());
-    std::cout << "label " << label
-              << (is_named ? " (" + printable(classes[static_cast<size_t>(label)]) + ")" : "")
-              << ": " << count << "\n";
+    std::cout << "label " << label << name_behind(label, {}, classes) << ": " << count << "\n";
   }
 }
 
@@ -114,8 +110,9 @@ extern const Command kVerifyDb = {
     "first one. Prints how many records have each shape and label, with the names of classes "
     "where\n"
     "folders, or the file class_names.txt of a database, have them. Of databases with boxes\n"
-    "(crema convert-annotations) it counts those of each label; with --label_map_file, records\n"
-    "with a label that it lacks are bad, too. The exit status is 1 if there is a bad record.",
+    "(crema convert-annotations) it counts those of each label; with --label_map_file, names are\n"
+    "those of the map, and records with a label that it lacks are bad, too. The exit status is 1\n"
+    "if there is a bad record.",
     {"backend", "root_folder", "class_names", "classes", "label_map_file", "check_size",
      "force_color", "force_gray", "threads"},
     verify_db};

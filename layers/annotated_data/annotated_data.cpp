@@ -1,10 +1,12 @@
 // AnnotatedData: images with boxes from a database. See README.md.
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
 #include "data/batches/datum_layer.hpp"
+#include "data/databases/class_file.hpp"
 #include "data/databases/open_source.hpp"
 #include "data/transform/unsupported.hpp"
 #include "layer_support/detection_rows.hpp"
@@ -70,20 +72,15 @@ class AnnotatedDataLayer final : public BatchLayer<AnnotatedBatch, DatumLayer> {
     boxes_ = std::make_shared<const BoxReading>(std::move(boxes));
   }
 
-  /// Those of the label map, by label; "" for a label that it lacks. Labels from 100,000 on have
-  /// none here: a single one of them would need the memory of all names below it.
+  /// Those of the label map; without one, those that the database keeps.
   std::vector<std::string> class_names() const override {
-    constexpr int32_t kMost = 100000;
-    std::vector<std::string> names;
-    for (const int32_t label : boxes_->names.labels()) {
-      if (label >= kMost) break;
-      names.resize(static_cast<size_t>(label) + 1);
-      names.back() = boxes_->names.display_name(label);
-    }
-    return names;
+    return has_map() ? boxes_->names.names_by_label() : DatumLayer::class_names();
   }
-  bool labels_by_names() const override { return !boxes_->names.empty(); }
+  bool labels_by_names() const override { return has_map() || has_class_file(folder()); }
   ClassNames look_up_classes() const override {
+    if (!has_map())
+      return {.names = read_class_file(folder()),
+              .from = "database '" + param().data_param().source() + "'"};
     return {.names = class_names(),
             .from = "label map '" + boxes_->names.source() + "'",
             .listed = true};
@@ -121,6 +118,8 @@ class AnnotatedDataLayer final : public BatchLayer<AnnotatedBatch, DatumLayer> {
   }
 
  private:
+  bool has_map() const { return !boxes_->names.empty(); }
+  std::filesystem::path folder() const { return folder_of_database(param().data_param().source()); }
   /// The records have boxes in place of labels, and there is a top for them.
   bool gives_boxes() const { return tops_ > 1 && format().labels == 0; }
 

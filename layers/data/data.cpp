@@ -29,13 +29,6 @@ bool has_classes(const DataParameter& data) {
   return data.backend() == P::FOLDER || data.backend() == P::TAR;
 }
 
-/// The folder of a database, which a file in it may stand for.
-std::filesystem::path database_folder(const DataParameter& data) {
-  const std::filesystem::path path = data.source();
-  std::error_code none;
-  return std::filesystem::is_regular_file(path, none) ? path.parent_path() : path;
-}
-
 /// How labels get the names that the training data have.
 const char* way_to_names(const DataParameter& data) {
   if (is_database(data))
@@ -121,7 +114,7 @@ DataLayer::DataLayer(const LayerInit& init)
 
 bool DataLayer::labels_by_names() const {
   const DataParameter& data = param().data_param();
-  if (is_database(data)) return has_class_file(database_folder(data));
+  if (is_database(data)) return has_class_file(folder_of_database(data.source()));
   return has_classes(data) || !data.class_names().empty();
 }
 
@@ -133,7 +126,7 @@ ClassNames DataLayer::look_up_classes() const {
   if (classes.listed) classes.from = "class_names '" + data.class_names() + "'";
   if (is_database(data)) {
     classes.from = "database '" + data.source() + "'";
-    classes.names = read_class_file(database_folder(data));
+    classes.names = read_class_file(folder_of_database(data.source()));
   } else if (std::vector<std::string> opened = class_names(); !opened.empty()) {
     classes.names = std::move(opened);
   } else if (classes.listed) {

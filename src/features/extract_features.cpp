@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"
@@ -160,13 +161,9 @@ std::vector<std::unique_ptr<FeatureWriter>> make_writers(
 std::vector<std::string> kept_names(std::vector<std::string> names, FeatureFormat format,
                                     const Context& context) {
   if (format != FeatureFormat::lmdb && format != FeatureFormat::leveldb) return names;
-  try {
-    check_class_names(names);
-  } catch (const Error& error) {
-    context.log(Severity::warning,
-                text("the database does not keep the names of the classes: ", error.message()));
-    names.clear();
-  }
+  std::string why_not;
+  names = names_for_class_file(std::move(names), why_not);
+  if (!why_not.empty()) context.log(Severity::warning, why_not);
   return names;
 }
 

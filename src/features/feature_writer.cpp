@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "core/dispatch.hpp"
@@ -128,10 +130,18 @@ std::string line_of(const std::string& key) {
   return line;
 }
 
+std::string keys_path(const std::string& path) { return path + ".keys.txt"; }
+std::string classes_path(const std::string& path) { return path + ".classes.txt"; }
+
+/// The array, and text files beside it.
 class NpyFeatures final : public FeatureWriter {
  public:
-  explicit NpyFeatures(const std::string& path) : array_(path), keys_(keys_path(path)) {}
-  static std::string keys_path(const std::string& path) { return path + ".keys.txt"; }
+  explicit NpyFeatures(const FeatureFile& file)
+      : array_(file.path), keys_(keys_path(file.path)), classes_path_(classes_path(file.path)) {
+    if (file.class_names.empty()) return;
+    classes_.emplace(classes_path_);
+    for (const std::string& name : file.class_names) classes_->append(line_of(name) + "\n");
+  }
 
   void append(const FeatureRows& rows) override {
     array_.append(rows.blobs.at(0));
@@ -139,16 +149,26 @@ class NpyFeatures final : public FeatureWriter {
   }
   void sync() override {
     keys_.sync();
+    if (classes_) classes_->sync();
     array_.sync();
   }
   void finish() override {
     keys_.finish();
+    if (classes_) {
+      classes_->finish();
+    } else {
+      // Those of an array that was here before are not of this one.
+      std::error_code none;
+      fs::remove(classes_path_, none);
+    }
     array_.finish();
   }
 
  private:
   NpyWriter array_;
   WholeFile keys_;
+  std::string classes_path_;
+  std::optional<WholeFile> classes_;
 };
 
 /// A field of a CSV file, in quotes where it has to be.
@@ -165,21 +185,25 @@ std::string field_of(const std::string& text) {
 class CsvFeatures final : public FeatureWriter {
  public:
   explicit CsvFeatures(const FeatureFile& file)
-      : path_(file.path), name_(file.names.at(0)), file_(file.path) {}
+      : path_(file.path), name_(file.names.at(0)), classes_(file.class_names), file_(file.path) {}
 
   void append(const FeatureRows& rows) override {
     const Tensor& blob = rows.blobs.at(0);
     const int64_t size = blob.shape().count(1);
-    if (size_ < 0) write_header(size);
+    if (size_ < 0) {
+      names_labels_ = !classes_.empty() && rows.labels.size() == rows.keys.size();
+      write_header(size);
+    }
     if (size != size_)
       throw Error("cannot add rows of ", size, " values to '", path_, "', which has rows of ",
                   size_, "; write features of several shapes to LMDB");
     dispatch_float(blob.dtype(), [&](auto zero) {
       const auto* values = blob.read<decltype(zero)>();
       std::string line;
-      for (const auto& key : rows.keys) {
-        line = field_of(key);
+      for (size_t i = 0; i < rows.keys.size(); ++i) {
+        line = field_of(rows.keys[i]);
         for (int64_t k = 0; k < size; ++k) append_number(*values++, line);
+        if (names_labels_) line += "," + field_of(class_of(rows.labels[i]));
         file_.append(line + "\n");
       }
     });
@@ -198,7 +222,16 @@ class CsvFeatures final : public FeatureWriter {
       line += ',';
       line += field_of(text(name_, "_", k));
     }
+    // Last, so that columns of values are where they are without it.
+    if (names_labels_) line += ",class";
     file_.append(line + "\n");
+  }
+
+  /// "" for a label without a name.
+  std::string class_of(double label) const {
+    const bool is_place =
+        label >= 0 && label < static_cast<double>(classes_.size()) && label == std::floor(label);
+    return is_place ? classes_[static_cast<size_t>(label)] : "";
   }
 
   /// The shortest text that reads back to the same number.
@@ -211,6 +244,8 @@ class CsvFeatures final : public FeatureWriter {
   }
 
   std::string path_, name_;
+  std::vector<std::string> classes_;
+  bool names_labels_ = false;  // a row has one label
   WholeFile file_;
   int64_t size_ = -1;  // values in a row; -1: no row was written
 };
@@ -245,6 +280,10 @@ FeatureFormat feature_format(const std::string& name) {
               did_you_mean(name, names, "formats are"));
 }
 
+std::vector<std::string> files_beside_npy(const std::string& path) {
+  return {keys_path(path), classes_path(path)};
+}
+
 std::unique_ptr<FeatureWriter> make_feature_writer(const FeatureFile& file) {
   if (file.names.size() != 1 && file.format != FeatureFormat::hdf5)
     throw Error("'", file.path, "' takes one blob, and is given ", file.names.size(),
@@ -256,8 +295,9 @@ std::unique_ptr<FeatureWriter> make_feature_writer(const FeatureFile& file) {
   check_file(file.path, file.overwrite);
   if (file.format == FeatureFormat::hdf5) return std::make_unique<Hdf5Features>(file);
   if (file.format == FeatureFormat::npy) {
-    check_file(NpyFeatures::keys_path(file.path), file.overwrite);
-    return std::make_unique<NpyFeatures>(file.path);
+    for (const std::string& beside : files_beside_npy(file.path))
+      check_file(beside, file.overwrite);
+    return std::make_unique<NpyFeatures>(file);
   }
   return std::make_unique<CsvFeatures>(file);
 }

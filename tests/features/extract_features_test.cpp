@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "data/databases/class_file.hpp"
 #include "model/hdf5_file.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
@@ -220,6 +221,32 @@ TEST_F(ExtractFeatures, Npy) {
   std::memcpy(values.data(), npy.data() + 256, 240);
   for (int i = 0; i < 60; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], i / 6 + i % 6);
   EXPECT_TRUE(content("a.npy.keys.txt").starts_with("00000000\n00000001\n"));
+}
+
+// A column behind the values in CSV, and a file beside an array.
+TEST_F(ExtractFeatures, NamesOfClassesGoAlong) {
+  test::write_counting_database(folder_ / "named", 3);
+  write_class_file(folder_ / "named", {"ant", "bee, wild"});
+  const std::string named = data_layer("", "data", "named");
+  set(FeatureFormat::csv, {"data"}, {"a.csv"});
+  extract(named);
+  EXPECT_EQ(content("a.csv"),
+            "key,data_0,data_1,data_2,data_3,data_4,data_5,class\n"
+            "00000000,0,1,2,3,4,5,ant\n"
+            "00000001,1,2,3,4,5,6,\"bee, wild\"\n"
+            "00000002,2,3,4,5,6,7,\n")
+      << "label 2 has no name";
+  set(FeatureFormat::npy, {"data"}, {"a.npy"});
+  extract(named);
+  EXPECT_EQ(content("a.npy.classes.txt"), "ant\nbee, wild\n");
+  fs::remove(folder_ / "a.npy");
+  fs::remove(folder_ / "a.npy.keys.txt");
+  expect_error([&] { extract(named); }, {"a.npy.classes.txt' exists already"});
+  // An array without classes has no file of them, whatever it replaces.
+  options_.overwrite = true;
+  extract(net());
+  EXPECT_EQ(content("a.npy.keys.txt").size(), 90U);
+  EXPECT_FALSE(fs::exists(folder_ / "a.npy.classes.txt"));
 }
 
 TEST_F(ExtractFeatures, Hdf5HasAllBlobsInOneFile) {

@@ -9,6 +9,7 @@
 #include "core/data_source.hpp"
 #include "crema/net.hpp"
 #include "crema/solver.hpp"
+#include "data/databases/class_file.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "support/annotated.hpp"
@@ -374,6 +375,26 @@ TEST_F(AnnotatedData, LabelMapsOfTestsAreThoseOfTraining) {
   // The names below a great label would need much memory.
   const Net great = net("item { name: 'a' label: 1 } item { name: 'b' label: 2147483647 }", {});
   EXPECT_THAT(great.layers()[0]->data_source()->class_names(), ElementsAre("", "a"));
+}
+
+// Without a label map, a layer has the names that crema convert-annotations wrote.
+TEST_F(AnnotatedData, NamesOfTheDatabaseAreComparedToo) {
+  const std::string path = source({boxed_rectangle(2, 2, {0, 0, 1, 1}, 1)});
+  write_class_file(path, {"background", "cat"});
+  Context context;
+  const auto net = [&](const std::string& settings, NetOptions options) {
+    return Net(test::net_param(layer(path, "", settings).layer), context, std::move(options));
+  };
+  Net training = net("", {});
+  EXPECT_THAT(training.layers()[0]->data_source()->class_names(), ElementsAre("background", "cat"));
+  const auto with_test = [&](const std::string& name) {
+    const std::string map = text("item { name: '", name, "' label: 1 }");
+    return net(text("label_map_file: '", folder_.write("map.prototxt", map), "'"),
+               {.phase = Phase::test, .share_params_with = &training});
+  };
+  with_test("cat");
+  expect_error([&] { with_test("cow"); },
+               {"label 1 is 'cow'", "map.prototxt", "'cat'", "database '" + path + "'"});
 }
 
 TEST_F(AnnotatedData, RefusesSettingsAndRecordsOfOtherLayers) {

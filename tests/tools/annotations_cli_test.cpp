@@ -50,6 +50,15 @@ TEST_F(AnnotationsCliTest, PublishedNameAndFlagsWriteADatabaseThatOthersShow) {
        {"annotation: 2 boxes", "box: label 1 (cat), instance 0, from (5, 2.5) to (10, 7.5)\n",
         "box: label 2 (dog), instance 0, from (0, 0) to (20, 5), difficult"})
     EXPECT_TRUE(shown.says(part)) << part << " is not in " << shown.text;
+  // The database has them, too; those of a map that is given go before.
+  EXPECT_EQ(read_file(path("db/class_names.txt")), "background\ncat\ndog\n");
+  EXPECT_TRUE(run("verify-db " + path("db")).says("boxes of label 1 (cat): 1\n"));
+  EXPECT_TRUE(run("db show " + path("db")).says("box: label 2 (dog), instance 0"));
+  const std::string other =
+      " --label_map_file=" +
+      write("other", "item { name: 'Katze' label: 1 } item { name: 'Hund' label: 2 } ");
+  EXPECT_TRUE(run("verify-db" + other + " " + path("db")).says("boxes of label 1 (Katze): 1\n"));
+  EXPECT_TRUE(run("db show" + other + " " + path("db")).says("box: label 2 (Hund), instance 0"));
   EXPECT_EQ(run("compute-image-mean " + path("db")).status, 0);
 
   ASSERT_EQ(run("db export " + path("db") + " " + path("files")).status, 0);
@@ -106,7 +115,7 @@ TEST_F(AnnotationsCliTest, ADataSetOfYoloNeedsNoListAndNoRoot) {
   EXPECT_EQ(done.status, 0) << done.text;
   EXPECT_TRUE(done.says("2 records written") && done.says("1 images have no file of boxes"))
       << done.text;
-  const Output shown = run("db show --label_map_file=" + path("map") + " " + path("db"));
+  const Output shown = run("db show " + path("db"));
   EXPECT_TRUE(shown.says("label 2 (dog), instance 0, from (5, 2.5) to (15, 7.5)")) << shown.text;
   EXPECT_TRUE(shown.says("label 1 (cat), instance 0, from (5, 2.5) to (15, 10)")) << shown.text;
   EXPECT_EQ(run(convert + "--polygons --check " + path("yolo/images/train")).status, 0);

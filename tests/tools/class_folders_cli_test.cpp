@@ -293,6 +293,14 @@ TEST_F(ClassFoldersCliTest, DatabasesKeepTheNames) {
       run("extract-features" + weights().substr(10) + " " + both + " ip " + path("features"));
   EXPECT_EQ(features.status, 0) << features.text;
   EXPECT_EQ(read_file(path("features/class_names.txt")), "ant\nbee\ncat\n");
+  const std::string extract = "extract-features" + weights().substr(10) + " " + both + " ip ";
+  ASSERT_EQ(run(extract + path("ip.csv") + " 0 csv").status, 0);
+  const std::string csv = read_file(path("ip.csv"));
+  EXPECT_TRUE(csv.starts_with("key,ip_0,ip_1,ip_2,class\n")) << csv;
+  for (const char* name : {",ant\n", ",bee\n", ",cat\n"})
+    EXPECT_NE(csv.find(name), std::string::npos) << name << " is not in: " << csv;
+  ASSERT_EQ(run(extract + path("ip.npy") + " 0 npy").status, 0);
+  EXPECT_EQ(read_file(path("ip.npy.classes.txt")), "ant\nbee\ncat\n");
 }
 
 TEST_F(ClassFoldersCliTest, ConvertersTellWhatAFolderLacks) {

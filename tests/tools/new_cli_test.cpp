@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "crema/random.hpp"
+#include "proto/net.pb.h"
 #include "support/database.hpp"
 #include "support/needs.hpp"
 #include "support/paths.hpp"
@@ -389,7 +390,61 @@ TEST_F(NewCliTest, MasksMakeASegmentation) {
   EXPECT_NE(read(path("divided_net/train_val.prototxt")).find("label_divide_factor: 255"),
             std::string::npos);
   refuses("new refused --images photos --segment photos", {"name one folder"});
-  refuses("new refused --images photos --segment masks --weights auto", {"--weights=FILE"});
+  refuses("new refused --images photos --segment masks --weights auto",
+          {"no weights of 'digits_unet'", "--weights=FILE"});
+}
+
+// Its scores are a sum of those of three layers, and layers with a group for each class enlarge
+// them.
+TEST_F(NewCliTest, FcnMakesASegmentation) {
+  Random random(7, 3);
+  for (const char* folder : {"photos", "masks"}) fs::create_directories(path(folder));
+  for (int i = 0; i < 6; ++i) {
+    Scene scene = draw(random);
+    scene.mask[0] = '\xff';
+    scene.mask[1] = '\x02';
+    write(text("photos/", i, ".ppm"), ppm(96, 96, scene.pixels));
+    write(text("masks/", i, ".pgm"), "P5\n96 96\n255\n" + scene.mask);
+  }
+  const std::string from = " --images photos --segment masks --from fcn8s --size 32";
+  refuses("new refused" + from + " --weights auto",
+          {"no weights of 'fcn8s'", "nor are those of 'vgg16'",
+           "scripts/from_torchvision.py vgg16 vgg16.caffemodel"});
+  const Output made = in_folder("new my_net" + from);
+  ASSERT_EQ(made.status, 0) << made.text;
+  EXPECT_TRUE(made.says("net: fcn8s at 32x32, of 134,")) << made.text;
+  EXPECT_TRUE(made.says("note: 'fcn8s' starts from random weights")) << made.text;
+  const std::string net = read(path("my_net/train_val.prototxt"));
+  for (const char* part : {"num_output: 3  group: 3  kernel_size: 16", "normalization: VALID",
+                           "bottom: \"score\"  bottom: \"label\"  top: \"accuracy\""})
+    EXPECT_NE(net.find(part), std::string::npos) << part << " is not in: " << net;
+  for (const char* part : {"num_output: 21", "group: 21"})
+    EXPECT_EQ(net.find(part), std::string::npos) << part << " is in: " << net;
+  EXPECT_NE(read(path("my_net/solver.prototxt")).find("base_lr: 0.0001\n"), std::string::npos);
+
+  NetParameter weights;
+  LayerParameter& first = *weights.add_layer();
+  first.set_name("conv1_1");
+  for (const std::vector<int>& shape : {std::vector{64, 3, 3, 3}, std::vector{64}}) {
+    BlobProto& blob = *first.add_blobs();
+    int count = 1;
+    for (const int dim : shape) {
+      blob.mutable_shape()->add_dim(dim);
+      count *= dim;
+    }
+    for (int i = 0; i < count; ++i) blob.add_data(0.5F);
+  }
+  std::ofstream(path("vgg16.caffemodel"), std::ios::binary) << weights.SerializeAsString();
+  const Output tuned = in_folder("new tuned" + from + " --weights auto");
+  ASSERT_EQ(tuned.status, 0) << tuned.text;
+  for (const char* part :
+       {"weights: vgg16.caffemodel; new: score_fr_tuned, score_pool4_tuned, score_pool3_tuned;",
+        "mean_value: 103.53", "1 of ", "conv1_2"})
+    EXPECT_TRUE(tuned.says(part)) << part << " is not in: " << tuned.text;
+  EXPECT_FALSE(tuned.says("note: 'fcn8s'")) << tuned.text;
+  EXPECT_NE(read(path("tuned/train_val.prototxt")).find("\"upscore8_bilinear_tuned\""),
+            std::string::npos)
+      << "those of weights have kernels for other classes";
 }
 
 }  // namespace

@@ -121,6 +121,16 @@ TEST_F(TestReportCliTest, ThePictureIsWholeSvg) {
                            "<title>wasp taken for a&lt;b: 1 of 2, 50.0%</title>",
                            "Accuracy 57.1% of 7 labels", "</svg>\n"})
     EXPECT_NE(drawn.find(part), std::string::npos) << part << " is not in: " << drawn;
+  // Labels of columns are turned where they are wider than these.
+  EXPECT_EQ(drawn.find("rotate"), std::string::npos) << drawn;
+  const Output turned = run("test --model " + net(scores({"a", "bee", "a wasp of the woods"})) +
+                            " --confusion-svg " + svg);
+  EXPECT_EQ(turned.status, 0) << turned.text;
+  const std::string long_names = read_file(svg);
+  const size_t rotated = long_names.find("rotate(-90");
+  ASSERT_NE(rotated, std::string::npos) << long_names;
+  EXPECT_EQ(long_names.substr(long_names.find('>', rotated), 21), ">a wasp of the woods<");
+  EXPECT_EQ(long_names.find("rotate", rotated + 1), std::string::npos) << long_names;
   expect_refusal("test --model " + net(scores()) + " --confusion_svg " + path("no/a.svg"),
                  {"there is no folder"});
 }

@@ -81,4 +81,15 @@ std::vector<int32_t> LabelNames::labels() const {
   return all;
 }
 
+std::vector<std::string> LabelNames::names_by_label() const {
+  constexpr int32_t kMost = 100000;
+  std::vector<std::string> names;
+  for (const auto& [label, item] : items_) {
+    if (label >= kMost) break;
+    names.resize(static_cast<size_t>(label) + 1);
+    names.back() = item.display_name;
+  }
+  return names;
+}
+
 }  // namespace crema

@@ -39,6 +39,9 @@ class LabelNames {
   void check(int32_t label) const;
   /// Rising.
   std::vector<int32_t> labels() const;
+  /// The names for display, each at the place of its label; "" for a label that the map lacks. Of
+  /// labels below 100,000 alone: one above would need the memory of all names below it.
+  std::vector<std::string> names_by_label() const;
   const std::string& source() const { return source_; }
 
  private:

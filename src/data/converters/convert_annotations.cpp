@@ -9,6 +9,7 @@
 #include "data/converters/converters.hpp"
 #include "data/converters/image_records.hpp"
 #include "data/converters/yolo_layout.hpp"
+#include "data/databases/class_file.hpp"
 #include "data/images/image_name.hpp"
 #include "data/records/class_list.hpp"
 #include "data/records/image_list.hpp"
@@ -63,6 +64,8 @@ void check_dataset(const ConvertAnnotationsOptions& options) {
     refuse("class_names", options.class_names,
            "give --label_map_file for labels of its categories");
 }
+
+constexpr const char* kBackground = "background";  // the name of label 0 for display
 
 /// Whether nothing has this name, rather than that it cannot be seen.
 bool is_absent(const std::string& path) {
@@ -146,11 +149,13 @@ class Job {
 
   ConvertReport run() {
     if (options_.shuffle) shuffle_lines(images_, options_.seed);
+    std::string unnamed;
     ConvertReport report = convert_list(
         {.list = options_.list,
          .output = options_.output,
          .backend = options_.backend,
          .overwrite = options_.overwrite,
+         .class_names = names_for_class_file(class_names(), unnamed),
          .check_only = options_.check_only,
          .check_size = options_.check_size,
          .skip_bad = options_.skip_bad,
@@ -171,6 +176,7 @@ class Job {
       report.warnings.push_back(text(same_names_, " images have the name of an earlier one in '",
                                      options_.name_size_file, "', the first: '", same_name_,
                                      "'; files of detections cannot tell them apart"));
+    if (!unnamed.empty() && !options_.check_only) report.warnings.push_back(unnamed);
     const auto warnings = reading_.oddities.warnings();
     report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
     return report;
@@ -334,7 +340,7 @@ class Job {
     if (!reading_.names.empty())
       throw Error("a label map is there already, '", reading_.names.source(),
                   "'; leave out --write_label_map");
-    if (!dataset_ && reading_.classes.empty())
+    if (!has_names())
       throw Error(
           "--write_label_map is for a data set of MS COCO, and for --label_type=yolo with "
           "--class_names; other labels have no names");
@@ -358,12 +364,29 @@ class Job {
       write_text_proto_atomically(options_.labels_file, label_map());
   }
 
+  /// Of the labels of boxes, by label, for display; none where labels are numbers alone.
+  std::vector<std::string> class_names() const {
+    std::vector<std::string> names = reading_.names.names_by_label();
+    if (!reading_.names.empty()) {
+      // Most label maps have no item for it.
+      if (!names.empty() && names[0].empty()) names[0] = kBackground;
+      return names;
+    }
+    if (has_names()) names.emplace_back(kBackground);
+    for (const NamedLabel& label : labels_) names.push_back(label.display_name);
+    names.insert(names.end(), reading_.classes.begin(), reading_.classes.end());
+    return names;
+  }
+
+  /// Without a label map: those of a data set, or of a file with the names.
+  bool has_names() const { return dataset_ || !reading_.classes.empty(); }
+
   LabelMap label_map() const {
     std::vector<NamedLabel> labels = labels_;
     for (const std::string& name : reading_.classes)
       labels.push_back({static_cast<int32_t>(labels.size()) + 1, name, name});
     LabelMap map;
-    labels.insert(labels.begin(), {0, "none_of_the_above", "background"});
+    labels.insert(labels.begin(), {0, "none_of_the_above", kBackground});
     for (const NamedLabel& label : labels) {
       LabelMapItem& item = *map.add_item();
       item.set_name(label.name);

@@ -9,6 +9,7 @@
 #include "data/boxes/label_map.hpp"
 #include "data/boxes/original_boxes.hpp"
 #include "data/converters/converters.hpp"
+#include "data/databases/class_file.hpp"
 #include "data/databases/export_images.hpp"
 #include "data/databases/verify_database.hpp"
 #include "data/records/datum.hpp"
@@ -22,9 +23,11 @@
 namespace crema {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 class ConvertAnnotations : public testing::Test {
@@ -453,6 +456,42 @@ TEST_F(ConvertAnnotations, WritesNamesSizesAndLabelsForFilesOfDetections) {
   options_.label_map_file =
       folder_.write("own.prototxt", "item { name: 'cat' label: 1 } item { name: 'dog' label: 2 }");
   expect_error([&] { convert_list_file(); }, {"own.prototxt", "--write_label_map"});
+}
+
+TEST_F(ConvertAnnotations, TheDatabaseKeepsTheNamesOfTheClasses) {
+  const auto names = [&] { return read_class_file(options_.output); };
+  options_.label_type = "txt";
+  folder_.write("a.txt", "2 5 2.5 10 7.5\n");
+  // A list of names has one for each label.
+  convert("images/a.pgm a.txt");
+  EXPECT_THAT(names(), IsEmpty());
+  EXPECT_THAT(report_.warnings, ElementsAre(AllOf(HasSubstr("does not keep the names"),
+                                                  HasSubstr("label 1 has no name"))));
+  options_.label_map_file = folder_.write(
+      "whole.prototxt",
+      "item { name: '18' label: 2 display_name: 'dog' } item { name: 'cat' label: 1 }");
+  convert("images/a.pgm a.txt");
+  EXPECT_THAT(names(), ElementsAre("background", "cat", "dog"));
+  EXPECT_THAT(report_.warnings, IsEmpty());
+  options_.label_map_file.clear();
+  convert("images/a.pgm a.txt");
+  EXPECT_THAT(names(), IsEmpty()) << "numbers alone";
+  EXPECT_THAT(report_.warnings, IsEmpty());
+
+  options_.label_type = "yolo";
+  options_.class_names = folder_.write("names.txt", "person\ntraffic light\n");
+  folder_.write("labels/a.txt", "0 0.5 0.5 0.5 0.5\n");
+  convert("images/a.pgm");
+  EXPECT_THAT(names(), ElementsAre("background", "person", "traffic light"));
+
+  if (!test::kBuiltWithAnnotations) return;
+  options_.label_type.clear();
+  options_.class_names.clear();
+  options_.root = folder_ / "images/";
+  options_.list = folder_.write("set.json", R"({"images": [{"id": 139, "file_name": "a.pgm"}],
+      "categories": [{"id": 44, "name": "cat"}, {"id": 18, "name": "dog"}], "annotations": []})");
+  convert_list_file();
+  EXPECT_THAT(names(), ElementsAre("background", "dog", "cat"));
 }
 
 /// 10 x 20 up to a shorter side of 20, and 40 x 20 down to a longer side of 30.

@@ -47,12 +47,17 @@ TEST(ClassFile, GoesWithItsDatabase) {
 
 TEST(ClassFile, NamesAreLines) {
   const ScratchFolder folder;
-  for (const std::string name : {"", " cat", "cat ", "two\nlines", "two\rlines"})
+  for (const std::string name : {" cat", "cat ", "two\nlines", "two\rlines"})
     expect_error(
         [&] {
           write(DatabaseKind::lmdb, folder / "db", {"ant", name});
         },
         {"cannot be a line"});
+  expect_error(
+      [&] {
+        write(DatabaseKind::lmdb, folder / "db", {"ant", "", "bee"});
+      },
+      {"label 1 has no name"});
   EXPECT_TRUE(fs::is_empty(folder.path())) << "nothing is left of it";
 }
 
