@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "core/device.hpp"
-#include "core/device_maker.hpp"
 #include "core/device_run.hpp"
 #include "core/thread_limit.hpp"
 #include "core/tuner.hpp"
@@ -39,11 +38,6 @@ int chosen_threads(int wanted) {
 
 }  // namespace
 
-DeviceMaker& device_maker() {
-  static DeviceMaker maker = make_cuda_backend;
-  return maker;
-}
-
 std::string user_tuning_file() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0)
     return text(cache, "/crema/tuning");
@@ -63,7 +57,7 @@ Context::Context(ContextOptions options, std::unique_ptr<DeviceBackend> backend)
   if (backend_ != nullptr) {
     options_.device.type = DeviceType::cuda;
   } else if (options_.device.type == DeviceType::cuda) {
-    backend_ = device_maker()(options_.device.index);
+    backend_ = make_cuda_backend(options_.device.index);
   }
   if (backend_ != nullptr) device_run_ = std::make_unique<DeviceRun>(*backend_);
   if (options_.tuning_file.empty()) return;

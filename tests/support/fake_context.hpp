@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "core/device_maker.hpp"
 #include "crema/context.hpp"
 #include "support/timed_device.hpp"
 
@@ -16,10 +15,7 @@ class FakeContext {
   FakeContext() {
     auto device = std::make_unique<TimedDevice>();
     device_ = device.get();
-    const DeviceMaker usual = std::exchange(device_maker(), [&](int) { return std::move(device); });
-    context_ =
-        std::make_unique<Context>(ContextOptions{.device = {DeviceType::cuda, 0}, .tune = false});
-    device_maker() = usual;
+    context_ = std::make_unique<Context>(ContextOptions{.tune = false}, std::move(device));
   }
 
   Context& context() { return *context_; }
