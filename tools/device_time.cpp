@@ -10,9 +10,7 @@
 #include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
 #include "crema/solver.hpp"
-#include "model/text_format.hpp"
 #include "net/traffic.hpp"
-#include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "tools/flags.hpp"
 #include "tools/time_tables.hpp"
@@ -61,11 +59,8 @@ TimedNet build(Context& context) {
 }
 
 /// Whether the net lets f32 be multiplied in TF32: its `math`, where nets have such a setting.
-bool multiplies_in_tf32() {
-  NetParameter net;
-  read_text_proto(FLAGS_model, net);
-  const auto* const field = NetParameter::descriptor()->FindFieldByName("math");
-  return field != nullptr && NetParameter::GetReflection()->GetEnum(net, field)->name() == "TF32";
+bool multiplies_in_tf32(const Net& net) {
+  return !net.layers().empty() && net.layers().front()->arithmetic().math == Math::tf32;
 }
 
 std::string percent_of(const CeilingShare& share) {
@@ -183,7 +178,7 @@ void time_net_on_device(Context& context, const DeviceCeilings& ceilings) {
       .gflop = (flops.forward + flops.backward) / 1e9,
       .planned_mb = planned_mb(net) + history,
       .taken_mb = (static_cast<double>(free_before) - static_cast<double>(free_now)) / 1e6};
-  const bool tf32 = multiplies_in_tf32();
+  const bool tf32 = multiplies_in_tf32(net);
   print_steps(net, times, ceilings, step_traffic(net), tf32);
   const auto [name, ceiling] = product_ceiling(net, ceilings, tf32);
   print_types(net, {times.forward, times.backward}, "TFLOP/s", 1e12,
