@@ -40,7 +40,7 @@ CREMA_FUNCTOR double softmax_forward(const In& x, const Out& y, int64_t classes,
     for (int64_t c = lanes.first; c < classes; c += lanes.count) {
       if constexpr (std::is_pointer_v<Out>) {
         y[c * stride] *= scale;
-      } else {
+      } else if constexpr (!std::is_null_pointer_v<Out>) {
         y[c * stride] = std::exp(x[c * stride] - largest) * scale;
       }
     }

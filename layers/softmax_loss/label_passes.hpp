@@ -97,15 +97,15 @@ struct SoftmaxLabelGradient {
       return;
     }
     for (int64_t i = begin; i < end;) {
-      const int64_t count = std::min(split.inner - i % split.inner, end - i);
+      const int64_t run = std::min(split.inner - i % split.inner, end - i);
       for (int32_t c = 0; c < split.size; ++c) {
         const int64_t at = split.at(i) + c * split.inner;
 #pragma omp simd
-        for (int64_t j = 0; j < count; ++j) {
+        for (int64_t j = 0; j < run; ++j) {
           dx[at + j] = gradient<kWeighted>(given, at + j, c, labels[i + j]);
         }
       }
-      i += count;
+      i += run;
     }
   }
   /// A position whose classes are neighbours, on the host.

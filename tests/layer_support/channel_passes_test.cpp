@@ -91,7 +91,7 @@ std::vector<double> values_of(const Tensor& tensor) {
 /// The number of the channel of element i of memory.
 int64_t channel_of(const ChannelMaps& maps, int64_t i) {
   const ChannelView& view = maps.view;
-  return i / view.count() * view.channels + view.channel_of(i % view.count());
+  return i / view.count() * view.channels + i % view.count() / view.inner % view.channels;
 }
 
 std::vector<double> drawn_coefficients(int64_t count, uint64_t seed) {
