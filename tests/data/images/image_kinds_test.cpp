@@ -23,7 +23,9 @@ namespace {
 using testing::HasSubstr;
 
 TEST(ImageKinds, ThoseNotSupportedAreNamed) {
-  const auto box = [](const char* brand) { return std::string("\0\0\0\x20", 4) + "ftyp" + brand; };
+  const auto box = [](const char* brand) {
+    return text(std::string("\0\0\0\x20", 4), "ftyp", brand);
+  };
   const std::vector<std::pair<std::string, const char*>> kinds = {
       {box("avif"), "it is an AVIF image, which is not supported; convert it to PNG or JPEG"},
       {box("avis"), "an AVIF image"},
@@ -34,7 +36,7 @@ TEST(ImageKinds, ThoseNotSupportedAreNamed) {
       {box("mp42"), "a video (MP4)"},
       {box("qt  "), "a video (QuickTime)"},
       {"\xff\x0a\x7f", "a JPEG XL image"},
-      {std::string("\0\0\0\x0cJXL \r\n\x87\n", 12) + "ftypjxl ", "a JPEG XL image"},
+      {text(std::string("\0\0\0\x0cJXL \r\n\x87\n", 12), "ftypjxl "), "a JPEG XL image"},
       {"<svg xmlns='http://www.w3.org/2000/svg'/>", "an SVG image"},
       {"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- made by hand -->\n<svg width='1'>", "an SVG image"},
       {"<!DOCTYPE svg PUBLIC '-//W3C//DTD SVG 1.1//EN' 'a.dtd'><svg>", "an SVG image"},
@@ -45,7 +47,7 @@ TEST(ImageKinds, ThoseNotSupportedAreNamed) {
       {"\x1a\x45\xdf\xa3 webm", "a video (Matroska or WebM)"},
       {std::string("\0\0\1\0\1\0", 6), "a Windows icon"},
       {"\x76\x2f\x31\x01 ", "an OpenEXR image"},
-      {std::string(128, '\0') + "DICM", "a DICOM image"},
+      {text(std::string(128, '\0'), "DICM"), "a DICOM image"},
       {std::string("II+\0\x08\0\0\0", 8), "a BigTIFF image"},
       {"<!DOCTYPE html>\n<html>", "it is a web page, and no image; download it again"},
       {"\n<HTML><body>404", "a web page"},
