@@ -178,7 +178,14 @@ Results on_device(const RoomCase& c, const LayerCase& layer, DType stored, Forma
   return results;
 }
 
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (const double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
 void check(const RoomCase& c) {
+  const bool reads_top = c.layer.layer.find("'MVN'") != std::string::npos;
   for (const DType stored : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
     const LayerCase layer = exact(c, stored);
     const Results expected = on_host(c, layer, stored);
@@ -199,7 +206,16 @@ void check(const RoomCase& c) {
         expect_close(found.top, expected.top, close, "top");
         for (size_t i = 0; i < expected.diffs.size(); ++i) {
           const bool operand = i > 0 && c.tail.empty();
-          expect_close(found.diffs[i], expected.diffs[i], operand ? sums : close, text("diff ", i));
+          Tolerance tolerance = operand ? sums : close;
+          // MVN's gradient follows from its top, which has been rounded.
+          if (reads_top && stored != DType::f64 && stored != DType::f32)
+            tolerance.absolute += round * largest(expected.diffs[i]);
+          // A value alone has no gradient: terms cancel that are dy / sqrt(eps), each rounded to
+          // f32.
+          constexpr double kMostGain = 1000;
+          if (stored != DType::f64 && largest(expected.diffs[i]) == 0)
+            tolerance.absolute = kMostGain * 0x1p-23;
+          expect_close(found.diffs[i], expected.diffs[i], tolerance, text("diff ", i));
         }
         for (size_t i = 0; i < expected.params.size(); ++i) {
           expect_close(found.params[i], expected.params[i], sums, text("parameter ", i));
