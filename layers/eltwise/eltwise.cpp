@@ -205,13 +205,14 @@ class EltwiseLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) {
       if (!device.on_host()) {
         DeviceOperands<T> in = operands<T>();
+        // What is read first: a gradient may be written over it.
+        const EltwiseBackwardFrom<ValuesIn<T>> w{
+            slope(), values_in<T>(device, dy),
+            reads.top_data ? values_in<T>(device, top[0]->data) : ValuesIn<T>(), which};
         for (size_t k = 0; k < bottom.size(); ++k) {
           if (reads.bottom_data[k]) in.x[k] = values_in<T>(device, bottom[k]->data);
           if (propagate[k]) in.dx[k] = values_out<T>(device, bottom[k]->diff);
         }
-        const EltwiseBackwardFrom<ValuesIn<T>> w{
-            slope(), values_in<T>(device, dy),
-            reads.top_data ? values_in<T>(device, top[0]->data) : ValuesIn<T>(), which};
         return with_operation(operation_, [&]<class Of>(Of) {
           for_each_pack<T>(device, dy.storage(), in.are_aligned() && aligned(w.dy, w.y),
                            BackwardPack<T, Of>{in, w});

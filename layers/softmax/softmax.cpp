@@ -48,7 +48,8 @@ class SoftmaxLayer : public TwoSidedLayer {
       };
       if (device.on_host())
         return run(HostSide(), device.read<T>(x), device.overwrite<T>(top[0]->data));
-      run(DeviceSide(device), values_in<T>(device, x), values_out<T>(device, top[0]->data));
+      const auto in = values_in<T>(device, x);  // before the top, which may share its memory
+      run(DeviceSide(device), in, values_out<T>(device, top[0]->data));
     });
   }
 
@@ -64,8 +65,8 @@ class SoftmaxLayer : public TwoSidedLayer {
       if (device.on_host()) {
         return run(HostSide(), device.read<T>(dy), device.read<T>(y), device.overwrite<T>(dx));
       }
-      run(DeviceSide(device), values_in<T>(device, dy), values_in<T>(device, y),
-          values_out<T>(device, dx));
+      const auto g = values_in<T>(device, dy), values = values_in<T>(device, y);
+      run(DeviceSide(device), g, values, values_out<T>(device, dx));
     });
   }
 

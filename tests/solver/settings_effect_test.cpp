@@ -251,6 +251,9 @@ void add_net(std::vector<SettingsTrial>& all) {
   all.push_back({.field = field("debug_info"), .because = "adds lines to the log"});
   all.push_back({.field = field("state"), .base = "rules"});
   all.push_back({.field = "Net net_param.state.phase", .because = "the phase is the caller's"});
+  for (const char* name : {"math", "deterministic", "workspace_limit"}) {
+    all.push_back({.field = text("Net net_param.", name), .because = "of GPUs"});
+  }
   all.push_back({.field = field("origin"),
                  .set = "origin { net: 'other.prototxt' }",
                  .because = "how a file came about"});

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/convert.hpp"
+#include "core/device_run.hpp"
 #include "core/dispatch.hpp"
 #include "core/memory.hpp"
 #include "crema/random.hpp"
@@ -135,9 +136,9 @@ std::unique_ptr<Layer> make_loose_layer(const LayerCase& layer_case, Context& co
                                     .run = state,
                                     .phase = layer_case.phase,
                                     .dtype = options.dtype,
-                                     .activations = options.activations.value_or(options.dtype),
-                                     .trains = options.trains,
-                                     .arithmetic = options.arithmetic});
+                                    .activations = options.activations.value_or(options.dtype),
+                                    .trains = options.trains,
+                                    .arithmetic = options.arithmetic});
 }
 
 void LayerRun::make_tail(const LayerCase& layer_case) {
@@ -281,6 +282,10 @@ void LayerRun::forward() {
   for (Blob* blob : tops_) poison(blob->data);
   for (int i = 0; i < num_bottoms(); ++i) write(bottoms_[i]->data, bottom_values_[i]);
   for (int i = 0; i < num_params(); ++i) write(layer_->params()[i]->data, param_values_[i]);
+  if (context().on_gpu()) {
+    const RunState& state = layer_->run();
+    context().device_run().begin_pass({state.seed, state.iteration, state.pass});
+  }
   kernel_->forward(bottoms_, tops_);
   top_values_.clear();
   for (Blob* blob : tops_) {

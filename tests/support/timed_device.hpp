@@ -1,6 +1,7 @@
 // A fake device with timers and profilers, which notes what they are asked.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,7 +47,7 @@ class FakeProfiler : public DeviceProfiler {
   DeviceNotes& notes_;
 };
 
-/// Its clock goes on by 1 ms for each copy within it.
+/// Its clock goes on by 1 ms for each copy within it and for each kernel.
 class TimedDevice : public FakeDevice {
  public:
   void copy(void* to, const void* from, size_t bytes) override {
@@ -55,6 +56,10 @@ class TimedDevice : public FakeDevice {
   }
   void copy_rows(const RowCopy& copy, const void* from, void* to) override {
     FakeDevice::copy_rows(copy, from, to);
+    ++clock;
+  }
+  void queue_loop(const std::function<void()>& loop) override {
+    FakeDevice::queue_loop(loop);
     ++clock;
   }
   void synchronize() override {
