@@ -106,7 +106,7 @@ TEST_F(ConvertAnnotations, ReadsXml) {
   EXPECT_EQ(records[0].datum().label(), -1);
   EXPECT_EQ(records[0].datum().height(), 10);
   EXPECT_EQ(records[1].annotation_group_size(), 0);
-  EXPECT_THAT(report_.warnings, ElementsAre());
+  EXPECT_THAT(report_.warnings, ElementsAre(HasSubstr("label 1 has no name")));
 
   folder_.write("a.xml", "<annotation>\n<object></annotation>");
   fails("images/a.pgm a.xml", {"list.txt:1", "images/a.pgm", "a.xml", "line 2", "no XML"});
@@ -137,7 +137,7 @@ TEST_F(ConvertAnnotations, SizesAreThoseOfTheUprightPicture) {
     EXPECT_EQ(records[0].datum().height(), 20);
     EXPECT_EQ(records[0].datum().width(), 10);
     EXPECT_THAT(rows(records[0]), ElementsAre(ElementsAre(5, 0, 0.5, 0.25, 1, 0.5, 0)));
-    EXPECT_THAT(report_.warnings, ElementsAre());
+    EXPECT_THAT(report_.warnings, ElementsAre(HasSubstr("label 1 has no name")));
     EXPECT_EQ(test::read_file(options_.name_size_file), "turned 20 10\n");
     xml(20, 10);
     fails("images/turned.png a.xml\n",
