@@ -56,9 +56,11 @@ void for_each(const Side& device, int64_t count, int64_t grain, const Body& body
       }))
     return;
   parallel_for(count, grain, [=](int64_t begin, int64_t end) {
-    if constexpr (kMayBeHost<Side> && requires { body.on_host(begin, end); })
-      return body.on_host(begin, end);
-    for (int64_t i = begin; i < end; ++i) body(i);
+    if constexpr (kMayBeHost<Side> && requires { body.on_host(begin, end); }) {
+      body.on_host(begin, end);
+    } else {
+      for (int64_t i = begin; i < end; ++i) body(i);
+    }
   });
 }
 
@@ -251,9 +253,9 @@ void sum(const Side& device, int64_t count, int64_t grain, const Term& term, dou
       double& piece = partial[static_cast<size_t>(c)];
       if constexpr (kMayBeHost<Side> && requires { term.on_host(first, last); }) {
         piece = term.on_host(first, last);
-        continue;
+      } else {
+        piece = sum_of_piece(first, last, term);
       }
-      piece = sum_of_piece(first, last, term);
     }
   });
   *result =
