@@ -17,12 +17,12 @@ namespace {
 /// time that pow() takes on a device.
 template <class T>
 struct InversePower {
-  enum class Kind : uint8_t { half, three_quarters, one, other };
+  enum class Kind : uint8_t { one_half, three_quarters, one, other };
   Kind kind;
   T exponent;
 
   explicit InversePower(double beta)
-      : kind(beta == 0.5    ? Kind::half
+      : kind(beta == 0.5    ? Kind::one_half
              : beta == 0.75 ? Kind::three_quarters
              : beta == 1    ? Kind::one
                             : Kind::other),
@@ -35,7 +35,7 @@ struct InversePower {
   CREMA_FUNCTOR T by_roots(T scale) const {
     if (kind == Kind::one) return T(1) / scale;
     const T root = sqrt(scale);
-    return T(1) / (kind == Kind::half ? root : root * sqrt(root));
+    return T(1) / (kind == Kind::one_half ? root : root * sqrt(root));
   }
 };
 

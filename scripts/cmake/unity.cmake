@@ -89,7 +89,7 @@ endfunction()
 # crema_compile_together_by_nvcc(TARGET SOURCE...): the same for those sources that nvcc compiles (crema_passes_for_cuda),
 # which CMake 3.25 does not group. nvcc reads the headers of a file three times: for the host, for each architecture, and
 # what it writes for g++. At most four files are a group: none with a name that another one of the group has at the
-# beginning of a line; where the compiler says "redefinition" of a new name, configure again.
+# beginning of a line, and none of the list above; where the compiler says "redefinition" of a new name, configure again.
 function(crema_compile_together_by_nvcc target)
   set(group_size 4)
   set(last -1)
@@ -107,7 +107,12 @@ function(crema_compile_together_by_nvcc target)
         list(APPEND names "${CMAKE_MATCH_2}${CMAKE_MATCH_3}")
       endif()
     endforeach()
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE path)
     set(number 0)
+    if(path IN_LIST crema_alone)
+      math(EXPR number "${last} + 1")
+      set(names ".*")
+    endif()
     while(number LESS_EQUAL last)
       list(LENGTH files_${number} count)
       set(common ${names})
