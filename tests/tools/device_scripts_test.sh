@@ -28,7 +28,8 @@ says "of the 0 MiB of --limit; nothing was written"
 says "there is no $work/nowhere/bin/crema"
 ! bundle --nosuch || fail "takes --nosuch"
 ln "$CREMA_BUILD_DIR/bin/crema" "$work/build/bin/crema" 2>/dev/null || cp "$CREMA_BUILD_DIR/bin/crema" "$work/build/bin"
-bundle --build "$work/build" --level 0 "$work/bundle.tar.xz" || { cat "$work/said"; fail "device-bundle"; }
+# This build has libraries that those for devices leave out.
+bundle --build "$work/build" --limit 400 --level 0 "$work/bundle.tar.xz" || { cat "$work/said"; fail "device-bundle"; }
 says "has no tests/golden_runner: it is left out"
 says "MiB"
 (cd "$work" && python3 -m tarfile -e bundle.tar.xz .)
