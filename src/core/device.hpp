@@ -21,7 +21,7 @@ struct RowCopy {
   int64_t from_stride = 0, to_stride = 0;
 };
 
-class AccessLog;  // core/access_log.hpp
+class AccessLog;       // core/access_log.hpp
 class DeviceProfiler;  // core/device_timer.hpp
 class DeviceTimer;     // core/device_timer.hpp
 class Registry;

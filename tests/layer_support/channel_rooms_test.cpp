@@ -207,9 +207,9 @@ void check(const RoomCase& c) {
         for (size_t i = 0; i < expected.diffs.size(); ++i) {
           const bool operand = i > 0 && c.tail.empty();
           Tolerance tolerance = operand ? sums : close;
-          // MVN's gradient follows from its top, which has been rounded.
+          // MVN's gradient has its top as a factor, which has been rounded.
           if (reads_top && stored != DType::f64 && stored != DType::f32)
-            tolerance.absolute += round * largest(expected.diffs[i]);
+            tolerance.absolute += round * largest(expected.top) * largest(expected.diffs[i]);
           // A value alone has no gradient: terms cancel that are dy / sqrt(eps), each rounded to
           // f32.
           constexpr double kMostGain = 1000;

@@ -47,7 +47,7 @@ class FakeProfiler : public DeviceProfiler {
   DeviceNotes& notes_;
 };
 
-/// Its clock goes on by 1 ms for each copy within it and for each kernel.
+/// Its clock goes on by 1 ms for each copy within it, for each kernel and for each graph.
 class TimedDevice : public FakeDevice {
  public:
   void copy(void* to, const void* from, size_t bytes) override {
@@ -60,6 +60,10 @@ class TimedDevice : public FakeDevice {
   }
   void queue_loop(const std::function<void()>& loop) override {
     FakeDevice::queue_loop(loop);
+    ++clock;
+  }
+  void launch(DeviceGraph& graph) override {
+    FakeDevice::launch(graph);
     ++clock;
   }
   void synchronize() override {

@@ -139,7 +139,7 @@ HWY_INLINE void run_narrow_strip(D d, const Op& op, int64_t at, int64_t pixels, 
 /// of 16 channels share the code.
 template <int Width, class D, class Op>
 HWY_NOINLINE void run_strips(D d, const Op& op, int64_t at, int64_t pixels, int64_t step,
-                           int64_t channel_begin, int64_t channel_end) {
+                             int64_t channel_begin, int64_t channel_end) {
   constexpr int kCount = std::max(Width / static_cast<int>(hn::MaxLanes(D())), 1);
   const int64_t lanes = lanes_of(d), channels = channel_end - channel_begin;
   const int64_t run = channels <= Width ? pixels : kStripPixels;

@@ -3,8 +3,9 @@
 //
 // All work of a context runs in its stream, in order, so scratch memory is shared and nothing need
 // wait for anything but copies to the host. Batches are copied to the device in a second stream.
-// Memory comes from a pool of the context, in the order of the stream. f32 is computed in f32, or in
-// TF32, which keeps 10 bits of the fraction, where the net's `math` allows it (crema/arithmetic.hpp).
+// Memory comes from a pool of the context, in the order of the stream. f32 is computed in f32, or
+// in TF32, which keeps 10 bits of the fraction, where the net's `math` allows it
+// (crema/arithmetic.hpp).
 //
 // Threads: a context on CUDA serves one thread at a time; give each thread a context of its own.
 #pragma once
