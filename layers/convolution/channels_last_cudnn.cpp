@@ -205,7 +205,8 @@ class ChannelsLastConvolution : public Kernel {
     plan.need(kDeviceScratch, most);
   }
   std::string detail() const override { return detail_; }
-  bool capturable() const override { return true; }
+  /// A record would keep the folded weights that it began with.
+  bool capturable() const override { return !ends_.folds(); }
 
  private:
   std::optional<DnnConvolution>& pass(DnnPass of) { return passes_[static_cast<size_t>(of)]; }

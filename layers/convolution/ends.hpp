@@ -24,6 +24,8 @@ class ConvolutionEnds {
   Parameter& weights() const { return folded_ ? folded_->weights : *layer_.params()[0]; }
   Parameter* bias() const;
 
+  /// Whether fold() has to run in each pass, on the host.
+  bool folds() const { return folded_ != nullptr; }
   /// The first step of forward: folds the tail's scales and shifts into the parameters if any of
   /// these changed.
   void fold() const;

@@ -242,7 +242,8 @@ class ExactConvolution : public Kernel {
                                         workspace(choices_.of_weights)}));
   }
   std::string detail() const override { return joined(choices_.names(), ", "); }
-  bool capturable() const override { return true; }
+  /// A record would keep the folded weights that it began with.
+  bool capturable() const override { return !ends_.folds(); }
 
  private:
   /// y = w x + beta y, in the terms of the problem.
