@@ -240,11 +240,13 @@ struct GradientChannels {
     for (int j = 0; j < kAll; ++j) work[j] = all[j] * all[j];
     at.template window_sums<kFrom, kTo>(work, sums);
     Pack<float> own;
+    // Channels that are not there add nothing: without k, their scale may be 0.
+    const int64_t begin = p.channel == 0 ? kSide : 0, end = at.channels - p.channel + kSide;
     for (int j = kFrom; j < kTo; ++j) {
       const float scale = at.k + at.weight * sums[j];
       const float share = g[j] * at.power.by_roots(scale);
       if (j >= kSide && j < 2 * kSide) own.lanes[j - kSide] = share;
-      work[j] = share * all[j] / scale;
+      work[j] = j >= begin && j < end ? share * all[j] / scale : 0;
     }
     at.template window_sums<kSide, 2 * kSide>(work, sums);
     const float factor = 2 * at.weight * at.beta;
