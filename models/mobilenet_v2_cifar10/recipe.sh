@@ -1,5 +1,5 @@
 # scripts/reproduce mobilenet_v2_cifar10
-check_iterations=25
+check_iterations=60
 full=data/cifar10/full
 data/cifar10/get.sh
 once $full/cifar10_test_lmdb crema convert-cifar --overwrite $full
