@@ -152,7 +152,7 @@ class ChannelsLastConvolution : public Kernel {
 
   void forward(Blobs bottom, Blobs top) override {
     if (!pass(problem_.forward())) return;
-    ends_.fold();
+    ends_.fold(ComputeDevice(backend_));
     prepare();
     const Blob* const other = layer_.summand(bottom);
     for (size_t i = 0; i < top.size(); ++i) {

@@ -198,7 +198,7 @@ void ConvolutionLayer::add_weights_gradient(const T* x, const T* dy) {
 }
 
 void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
-  ends_->fold();
+  ends_->fold(ComputeDevice());
   ends_->take_summand(ComputeDevice(), bottom, top);
   dispatch_float(dtype(), [&]<class T>(T) {
     const T beta{summand(bottom) != nullptr ? T{1} : T{0}};

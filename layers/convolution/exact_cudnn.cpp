@@ -290,7 +290,7 @@ class ExactConvolution : public Kernel {
 
   template <class T>
   void forward_as(Blobs bottom, Blobs top) {
-    ends_.fold();
+    ends_.fold(ComputeDevice(backend_));
     ends_.take_summand(ComputeDevice(backend_), bottom, top);
     const T beta{layer_.summand(bottom) != nullptr ? T{1} : T{0}};
     for (size_t i = 0; i < top.size(); ++i) {
