@@ -233,6 +233,12 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
   ends_->pass_to_summand(ComputeDevice(), top, propagate, bottom);
 }
 
+void ConvolutionLayer::log_once(const std::string& what) const {
+  if (what == logged_) return;
+  logged_ = what;
+  context().log(Severity::info, text("layer '", name(), "' (", type(), ") ", what));
+}
+
 void add_convolution_type(Registry& registry, const std::string& type,
                           ConvolutionGeometry::Kind kind) {
   registry.add(type, [kind](const LayerInit& init) {
