@@ -180,7 +180,7 @@ RecordedPass::Record RecordedPass::record(Plan& plan, const Part& part,
   Record made;
   made.cleared_before = cleared(plan);
   AccessLog log;
-  {
+  try {
     Recording recording(backend, log);
     for (at = part.begin; at < part.end; ++at) {
       if (is_host_seed(actions_[at])) {
@@ -190,6 +190,9 @@ RecordedPass::Record RecordedPass::record(Plan& plan, const Part& part,
       run(at);
     }
     made.graph = recording.end();
+  } catch (...) {
+    if (checked) device_run.note_checked();
+    throw;
   }
   made.checks = device_run.take_checked();
   if (checked || made.checks) device_run.note_checked();
