@@ -126,8 +126,8 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
         each_chunk(block, [&](const DeformedChunk& chunk) {
           sample(device, pass<T>(device, bottom, chunk), maps, columns);
           each_group(chunk, [&](int64_t of_w, int64_t of_columns, int64_t of_sums) {
-            gemm<T>(device, false, true, shape_.group_outputs(), chunk.rows(), shape_.depth(),
-                    weights + of_w, columns + of_columns, T{0}, sums + of_sums);
+            gemm<T>(device, arithmetic().math, false, true, shape_.group_outputs(), chunk.rows(),
+                    shape_.depth(), weights + of_w, columns + of_columns, T{0}, sums + of_sums);
           });
           for_each(device, shape_.outputs * chunk.rows(), kPassGrain,
                    WriteTop<T>{shape_, chunk, sums, read_parameter<T>(device, bias_), y});
@@ -168,15 +168,17 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
           if (finds_weights) {
             sample(device, of_chunk, maps, columns);
             each_group(chunk, [&](int64_t of_w, int64_t of_columns, int64_t of_sums) {
-              gemm<T>(device, false, false, shape_.group_outputs(), shape_.depth(), chunk.rows(),
-                      sums + of_sums, columns + of_columns, beta, d_weights + of_w);
+              gemm<T>(device, arithmetic().math, false, false, shape_.group_outputs(),
+                      shape_.depth(), chunk.rows(), sums + of_sums, columns + of_columns, beta,
+                      d_weights + of_w);
             });
             beta = T{1};
           }
           if (!finds_x && !finds_points) return;
           each_group(chunk, [&](int64_t of_w, int64_t of_columns, int64_t of_sums) {
-            gemm<T>(device, true, false, chunk.rows(), shape_.depth(), shape_.group_outputs(),
-                    sums + of_sums, weights + of_w, T{0}, columns + of_columns);
+            gemm<T>(device, arithmetic().math, true, false, chunk.rows(), shape_.depth(),
+                    shape_.group_outputs(), sums + of_sums, weights + of_w, T{0},
+                    columns + of_columns);
           });
           if (finds_points) {
             for_each_position(device, points_of(chunk), kPassGrain,

@@ -112,14 +112,14 @@ class InnerProductLayer : public TwoSidedLayer {
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&](auto zero) {
-      LibraryProducts<decltype(zero)> product{{device}, product_sizes()};
+      LibraryProducts<decltype(zero)> product{{device, arithmetic().math}, product_sizes()};
       forward_by<decltype(zero)>(device, product, bottom, top);
     });
   }
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&](auto zero) {
-      LibraryProducts<decltype(zero)> product{{device}, product_sizes()};
+      LibraryProducts<decltype(zero)> product{{device, arithmetic().math}, product_sizes()};
       backward_by<decltype(zero)>(device, product, top, propagate, bottom, masked_);
     });
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -111,6 +112,8 @@ double Tuner::timed(const std::string& problem, const std::string& candidate,
     if (const auto found = known.find(candidate); found != known.end()) return found->second;
   }
   const double measured = clock();
+  // It could not run now, for instance for want of memory. Another net may have more.
+  if (!std::isfinite(measured)) return measured;
   // Another thread may have measured the same pair: all use the first result.
   const std::lock_guard lock(mutex_);
   news_ = true;
@@ -140,7 +143,7 @@ void Tuner::load(const std::string& path) {
     char* end = nullptr;
     const double seconds = std::strtod(line.c_str(), &end);
     if (tab == std::string::npos || bar == std::string::npos || end != line.c_str() + tab ||
-        !(seconds > 0)) {
+        !(seconds > 0) || !std::isfinite(seconds)) {
       continue;
     }
     problems_[line.substr(tab + 1, bar - tab - 1)].seconds.emplace(line.substr(bar + 1), seconds);

@@ -35,7 +35,7 @@ class Tuner {
                  double beat = std::numeric_limits<double>::infinity());
 
   /// The same where the caller has a clock of its own, such as that of a device: `clock` returns
-  /// the seconds of one run; infinite ones stand for a candidate that cannot run.
+  /// the seconds of one run; infinite ones stand for a candidate that cannot run, and are not kept.
   double timed(const std::string& problem, const std::string& candidate,
                const std::function<double()>& clock);
 

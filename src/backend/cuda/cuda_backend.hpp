@@ -3,8 +3,9 @@
 //
 // All work of a context runs in its stream, in order, so scratch memory is shared and nothing need
 // wait for anything but copies to the host. Batches are copied to the device in a second stream.
-// Memory comes from a pool of the context, in the order of the stream. f32 is computed in f32, or in
-// TF32, which keeps 10 bits of the fraction, where the net's `math` allows it (crema/arithmetic.hpp).
+// Memory comes from a pool of the context, in the order of the stream. f32 is computed in f32, or
+// in TF32, which keeps 10 bits of the fraction, where the net's `math` allows it
+// (crema/arithmetic.hpp).
 //
 // Threads: a context on CUDA serves one thread at a time; give each thread a context of its own.
 #pragma once
@@ -60,6 +61,7 @@ class CudaBackend : public DeviceBackend {
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
 
+  /// MemoryError (core/memory_error.hpp) where there is not enough.
   void* allocate(size_t bytes) override;
   void release(void* pointer) noexcept override;
   void copy_to_device(void* device, const void* host, size_t bytes) override;
@@ -103,6 +105,8 @@ class CudaBackend : public DeviceBackend {
   /// Memory for one piece of work, until the next call: what runs in the stream later may overwrite
   /// it.
   void* scratch(size_t bytes);
+  /// Gives released memory back to the device, which other contexts and processes use too. Waits.
+  void trim();
   /// Error while work is recorded; `what` it does.
   void refuse_in_capture(const char* what) const;
 
