@@ -58,9 +58,9 @@ struct Patches {
       width = shape[3];
     }
     const int64_t below = tensor.count() + 1;
-    by_step = FastDivision(std::max<int64_t>(step, 1), below);
-    by_width = FastDivision(std::max<int64_t>(width, 1), below);
-    by_height = FastDivision(std::max<int64_t>(height, 1), below);
+    by_step = FastDivision(step, below);
+    by_width = FastDivision(width, below);
+    by_height = FastDivision(height, below);
   }
 
   /// Calls body with the places of all neighbours of place i, itself included.
@@ -240,11 +240,13 @@ struct GradientChannels {
     for (int j = 0; j < kAll; ++j) work[j] = all[j] * all[j];
     at.template window_sums<kFrom, kTo>(work, sums);
     Pack<float> own;
+    // Channels that are not there add nothing: without k, their scale may be 0.
+    const int64_t begin = p.channel == 0 ? kSide : 0, end = at.channels - p.channel + kSide;
     for (int j = kFrom; j < kTo; ++j) {
       const float scale = at.k + at.weight * sums[j];
       const float share = g[j] * at.power.by_roots(scale);
       if (j >= kSide && j < 2 * kSide) own.lanes[j - kSide] = share;
-      work[j] = share * all[j] / scale;
+      work[j] = j >= begin && j < end ? share * all[j] / scale : 0;
     }
     at.template window_sums<kSide, 2 * kSide>(work, sums);
     const float factor = 2 * at.weight * at.beta;

@@ -22,6 +22,8 @@ class SPPLayer : public TwoSidedLayer {
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
 
+  /// The key of a pass that samples is passed by value.
+  bool capturable() const override { return !samples(); }
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;

@@ -118,6 +118,67 @@ TEST_F(Recorded, DropoutDrawsTheMasksOfTheCpu) {
   EXPECT_EQ(on.device->launches, 4);
 }
 
+TEST_F(Recorded, PoolingThatSamplesDrawsTheChoicesOfTheCpu) {
+  OnDevice on;
+  const NetParameter param = test::net_param(
+      "layer { name: 'x' type: 'Input' top: 'x' "
+      "input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } } "
+      "layer { name: 'pool' type: 'Pooling' bottom: 'x' top: 'pool' "
+      "pooling_param { pool: STOCHASTIC kernel_size: 2 stride: 2 } } "
+      "layer { name: 'spp' type: 'SPP' bottom: 'x' top: 'spp' "
+      "spp_param { pool: STOCHASTIC pyramid_height: 2 } } "
+      "layer { name: 'relu' type: 'ReLU' bottom: 'spp' top: 'relu' }");
+  const NetOptions options{.phase = Phase::train, .backward = NetOptions::Backward::no};
+  Net net(param, on.context, options);
+  Context context({.threads = 1, .engine = "reference"});
+  Net on_cpu(param, context, options);
+  test::fill_inputs(net, 0.5, 2);
+  test::fill_inputs(on_cpu, 0.5, 2);
+  for (const char* top : {"pool", "relu"}) {
+    SCOPED_TRACE(top);
+    std::vector<float> before;
+    for (int pass = 0; pass < 5; ++pass) {
+      net.forward();
+      on_cpu.forward();
+      const std::vector<float> found = values(net.output(top));
+      EXPECT_EQ(found, values(on_cpu.output(top))) << pass;
+      EXPECT_NE(found, before) << pass;
+      before = found;
+    }
+  }
+}
+
+// What maxima remember keeps its memory, although its type is not that of the host.
+TEST_F(Recorded, TwoShapesOfTrainingKeepARecordEach) {
+  OnDevice on;
+  const NetParameter param = test::net_param(
+      "force_backward: true "
+      "layer { name: 'x' type: 'Input' top: 'x' "
+      "input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } } "
+      "layer { name: 'pool' type: 'Pooling' bottom: 'x' top: 'pool' "
+      "pooling_param { kernel_size: 2 stride: 2 } } "
+      "layer { name: 'loss' type: 'Reduction' bottom: 'pool' top: 'loss' loss_weight: 1 "
+      "reduction_param { operation: MEAN } }");
+  Net net(param, on.context, {.phase = Phase::train});
+  const auto run = [&](int64_t side) {
+    net.reshape_input("x", {2, 3, side, side});
+    test::fill_inputs(net);
+    net.forward();
+    net.backward();
+  };
+  for (int i = 0; i < 4; ++i) {
+    run(8);
+    run(12);
+  }
+  const int captures = on.device->captures;
+  EXPECT_GE(captures, 2);
+  for (int i = 0; i < 6; ++i) {
+    run(8);
+    run(12);
+  }
+  EXPECT_EQ(on.device->captures, captures);
+}
+
 TEST_F(Recorded, LeavesOutWhatReadsOnTheHost) {
   OnDevice on;
   // Embed reads its indices on the host.
