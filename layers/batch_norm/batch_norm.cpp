@@ -219,20 +219,21 @@ void BatchNormLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blob
     const T* x = device.read<T>(bottom[0]->data);
     const Normalize<T> norm = normalize<T>(device);
     if (settings_.stored) {
-      for_each(device, channels_, kPassGrain, take_stored<T>(device, norm.statistics));
+      for_each(HostSide(), channels_, kPassGrain, take_stored<T>(device, norm.statistics));
     } else {
       const double count = static_cast<double>(channel_count_);
-      channel_sums(device, view_, kPassGrain, ValueTerm<T>{x},
+      channel_sums(HostSide(), view_, kPassGrain, ValueTerm<T>{x},
                    StoreMean{count, norm.statistics.mean});
-      channel_sums(device, view_, kPassGrain, SquaredDeviation<T>{x, norm.statistics.mean},
+      channel_sums(HostSide(), view_, kPassGrain, SquaredDeviation<T>{x, norm.statistics.mean},
                    store_variance<T>(device, norm.statistics));
     }
     if (const Blob* const other = summand(bottom)) {
       const T* const add = device.read<T>(other->data);
-      for_each(device, view_, kPassGrain,
+      for_each(HostSide(), view_, kPassGrain,
                ForwardSum<T>{norm, x, add, device.overwrite<T>(top[0]->data)});
     } else {
-      for_each(device, view_, kPassGrain, Forward<T>{norm, x, device.overwrite<T>(top[0]->data)});
+      for_each(HostSide(), view_, kPassGrain,
+               Forward<T>{norm, x, device.overwrite<T>(top[0]->data)});
     }
   });
 }
@@ -253,7 +254,7 @@ void BatchNormLayer::run_backward(const ComputeDevice& device, Blobs top,
     T* const of_scale = gradient_of<T>(device, ending().scale);
     if (depends || of_bias || of_scale) {
       channel_sums(
-          device, view_, kPassGrain, in,
+          HostSide(), view_, kPassGrain, in,
           StoreGradients<T>{static_cast<double>(channel_count_), means, of_bias, of_scale});
     }
     const size_t other = in_place_bottom();
@@ -261,7 +262,8 @@ void BatchNormLayer::run_backward(const ComputeDevice& device, Blobs top,
     T* const d_add =
         other > 0 && propagate[other] ? device.overwrite<T>(bottom[other]->diff) : nullptr;
     if (!dx && !d_add) return;
-    for_each(device, view_, kPassGrain, DataGradient<T>{in, depends ? means : nullptr, dx, d_add});
+    for_each(HostSide(), view_, kPassGrain,
+             DataGradient<T>{in, depends ? means : nullptr, dx, d_add});
   });
 }
 

@@ -80,7 +80,7 @@ std::vector<Option> BatchNormLayer::device_options(Blobs bottom, Blobs top) cons
 }
 
 void BatchNormLayer::prepare_device(Blobs bottom, Blobs) {
-  scratch_bytes_ = channels::sums_scratch_bytes(channels::channels_of(bottom[0]->data));
+  scratch_bytes_ = channels::sums_scratch_bytes(context(), channels::channels_of(bottom[0]->data));
   for (Tensor* values : {&mean_, &inverse_deviation_}) values->reshape(Shape{channels_});
 }
 
@@ -122,8 +122,7 @@ void BatchNormLayer::backward_on(const ComputeDevice& device, Blobs top,
   const Coefficients<T> all =
       channels::coefficients_in<T>(device, channels_, 5, false, coefficients_);
   Coefficients<const T> coefficients{all.centre, all.gain, all.shift};
-  const channels::AddSums<T> parameters{gradient_of<T>(device, end.bias),
-                                        gradient_of<T>(device, end.scale)};
+  const auto parameters = channels::gradients_of<T>(device, end.bias, end.scale);
   const bool depends = propagate[0] && !settings_.stored;
   if (depends || parameters) {
     const Statistics statistics{device.change<double>(mean_),

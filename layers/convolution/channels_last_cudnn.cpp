@@ -61,7 +61,7 @@ std::vector<DnnPass> passes_of(const ConvolutionLayer& layer,
 TunedProblem tuned(const DnnPlans& plans, const DnnConvolutionProblem& problem, DnnPass pass) {
   return {text("convolution cudnn ", plans.device().name(), " ", to_string(pass), " ",
                problem.family()),
-          Shape(problem.input)};
+          Shape(problem.extents())};
 }
 
 struct Choice {
@@ -69,44 +69,61 @@ struct Choice {
   double seconds = 0;
 };
 
-/// Whether the plan of a way exists and keeps within the limit.
-bool can_run(const DnnWay& way, const DnnRules& rules, std::string& why) {
-  const DnnPlan* const plan = way.candidate->plan(why);
-  if (plan == nullptr || plan->workspace() <= rules.workspace_limit) return plan != nullptr;
-  constexpr int kBitsOfMiB = 20;
-  why = text("its plan takes ", (plan->workspace() >> kBitsOfMiB) + 1,
-             " MiB of scratch memory, and workspace_limit is ", rules.workspace_limit >> kBitsOfMiB,
-             " MiB");
-  return false;
-}
-
-/// The way of a pass: the one that `wanted` names, else that of the tuner. None if there is none;
-/// `why` then says why.
-std::optional<Choice> choose(const ConvolutionLayer& layer, const DnnConvolutionProblem& problem,
-                             DnnPass pass, const std::string& wanted, std::string& why) {
+/// The fastest of `ways`; none if none can run.
+std::optional<Choice> fastest(const ConvolutionLayer& layer, const DnnConvolutionProblem& problem,
+                              const std::vector<DnnWay>& ways, const DnnRules& rules,
+                              std::string& why) {
   CudaBackend& backend = cuda(layer.context());
-  DnnPlans& plans = backend.dnn_plans();
-  const DnnRules rules = rules_of(layer);
-  const std::vector<DnnWay> ways = dnn_ways(plans, problem, pass, rules, why);
-  if (ways.empty()) return std::nullopt;
-  if (const auto found = std::ranges::find(ways, wanted, &DnnWay::str);
-      found != ways.end() && can_run(*found, rules, why))
-    return Choice{*found, 0};
+  bool measured = false;
   std::vector<TunedCandidate> candidates;
   for (const DnnWay& way : ways) {
-    candidates.push_back(
-        {way.str(), {}, [&, way] { return dnn_measure(backend, problem, way, rules); }});
+    candidates.push_back({way.str(), {}, [&, way] {
+                            measured = true;
+                            return dnn_measure(backend, problem, way, rules);
+                          }});
   }
-  const TunedChoice tuned_choice =
-      choose_candidate(layer.context(), tuned(plans, problem, pass), candidates);
-  if (can_run(ways[tuned_choice.candidate], rules, why)) {
-    const double seconds = tuned_choice.seconds;
-    return Choice{ways[tuned_choice.candidate], std::isfinite(seconds) ? seconds : 0};
+  const auto [best, seconds] = choose_candidate(
+      layer.context(), tuned(backend.dnn_plans(), problem, ways[0].pass), candidates);
+  if (measured) backend.trim();
+  if (!dnn_can_run(problem, ways[best], rules, why)) return std::nullopt;
+  return Choice{ways[best], std::isfinite(seconds) ? seconds : 0};
+}
+
+/// The way of a pass: the fastest one if it `measures`, failing that the first one that can run.
+/// None if there is none; `why` then says why.
+std::optional<Choice> choose(const ConvolutionLayer& layer, const DnnConvolutionProblem& problem,
+                             DnnPass pass, bool measures, std::string& why) {
+  DnnPlans& plans = cuda(layer.context()).dnn_plans();
+  const DnnRules rules = rules_of(layer);
+  std::string first_reason;
+  for (const DnnSearch search :
+       {DnnSearch::usual, DnnSearch::rounded_gradients, DnnSearch::last_resort}) {
+    std::string reason;
+    const std::vector<DnnWay> ways = dnn_ways(plans, problem, pass, rules, reason, search);
+    std::optional<Choice> choice;
+    if (measures && !ways.empty()) choice = fastest(layer, problem, ways, rules, reason);
+    for (const DnnWay& way : ways) {
+      if (!choice && dnn_can_run(problem, way, rules, reason)) choice = Choice{way, 0};
+      // The plans of those that were measured and are slower.
+      if (!choice || way.candidate != choice->way.candidate) way.candidate->forget();
+    }
+    if (choice) return choice;
+    if (first_reason.empty()) first_reason = reason;
   }
-  for (const DnnWay& way : ways) {
-    if (can_run(way, rules, why)) return Choice{way, 0};
-  }
+  why = first_reason;
   return std::nullopt;
+}
+
+/// The way that is named `wanted`. Where shapes follow from values, it is that of the bounds, and
+/// its engine computes each of the smaller shapes: nothing is measured in the middle of training,
+/// and heuristics are asked only where that engine refuses a shape.
+std::optional<Choice> choose_named(const ConvolutionLayer& layer,
+                                   const DnnConvolutionProblem& problem, DnnPass pass,
+                                   const std::string& wanted, std::string& why) {
+  const DnnRules rules = rules_of(layer);
+  const auto way = dnn_way(cuda(layer.context()).dnn_plans(), problem, pass, rules, wanted, why);
+  if (way && dnn_can_run(problem, *way, rules, why)) return Choice{*way, 0};
+  return choose(layer, problem, pass, false, why);
 }
 
 class ChannelsLastConvolution : public Kernel {
@@ -126,7 +143,7 @@ class ChannelsLastConvolution : public Kernel {
     for (size_t i = 0; i < passes.size(); ++i) {
       std::string why;
       const auto choice =
-          choose(layer, problem_, passes[i], i < wanted.size() ? wanted[i] : "", why);
+          choose_named(layer, problem_, passes[i], i < wanted.size() ? wanted[i] : "", why);
       if (!choice) throw Error("cuDNN cannot compute this convolution: ", why);
       layer.context().tuner().choose(tuned(backend_.dnn_plans(), problem_, passes[i]).name(),
                                      choice->way.str());
@@ -140,19 +157,13 @@ class ChannelsLastConvolution : public Kernel {
     bias_offset_ = (weight_bytes + kBoundary - 1) / kBoundary * kBoundary;
     const size_t bias_bytes =
         static_cast<size_t>(problem_.result().channels) * size_of(problem_.dtype);
-    const std::string type(to_string(problem_.dtype));
-    const auto& [stride, pad] = std::pair(Shape(problem_.stride), Shape(problem_.pad));
-    weights_ = DeviceCopy(
-        text("cudnn ", type,
-             forward_pass().way().deep ? text(" deep, stride ", stride.str(), " pad ", pad.str())
-                                       : ""),
-        bias_offset_ + (layer.trains() ? bias_bytes : 0));
-    bias_ = DeviceCopy(text("cudnn ", type), bias_bytes);
+    weights_ = DeviceCopy(form_of_weights(), bias_offset_ + (layer.trains() ? bias_bytes : 0));
+    bias_ = DeviceCopy(text("cudnn bias ", to_string(problem_.dtype)), bias_bytes);
   }
 
   void forward(Blobs bottom, Blobs top) override {
     if (!pass(problem_.forward())) return;
-    ends_.fold();
+    ends_.fold(ComputeDevice(backend_));
     prepare();
     const Blob* const other = layer_.summand(bottom);
     for (size_t i = 0; i < top.size(); ++i) {
@@ -211,6 +222,16 @@ class ChannelsLastConvolution : public Kernel {
  private:
   std::optional<DnnConvolution>& pass(DnnPass of) { return passes_[static_cast<size_t>(of)]; }
   DnnConvolution& forward_pass() { return *pass(problem_.forward()); }
+
+  /// Names their order and type: layers of other shapes may share the parameter.
+  std::string form_of_weights() {
+    const DnnConvolutionProblem& p = problem_;
+    return text("cudnn ", to_string(p.dtype), " ", p.outputs, "x", p.channels / p.groups, " by ",
+                Shape(p.kernel).str(),
+                forward_pass().way().deep
+                    ? text(" deep, stride ", Shape(p.stride).str(), " pad ", Shape(p.pad).str())
+                    : "");
+  }
 
   /// Copies of weights and bias as the library reads them.
   void prepare() {
@@ -280,14 +301,8 @@ class ChannelsLastConvolution : public Kernel {
 std::vector<Option> channels_last_options(const ConvolutionLayer& layer, Blobs bottom, Blobs top,
                                           std::string& why) {
   const DType type = layer.activations();
-  if (layer.dtype() != DType::f32) {
-    why = text("it computes from parameters of f32, not of ", to_string(layer.dtype()));
-    return {};
-  }
-  if (type == DType::f32 && layer.arithmetic().math == Math::strict) {
-    why = "the net asks for products of f32";
-    return {};
-  }
+  if (layer.dtype() != DType::f32) return {};
+  if (type == DType::f32 && layer.arithmetic().math == Math::strict) return {};
   if (layer.geometry().axis != 1) {
     why = text("it wants the channels at axis 1, they are at ", layer.geometry().axis);
     return {};
@@ -303,7 +318,7 @@ std::vector<Option> channels_last_options(const ConvolutionLayer& layer, Blobs b
     }
     bool possible = true, measured = true;
     for (const DnnPass pass : passes_of(layer, problem)) {
-      const auto choice = choose(layer, problem, pass, "", why);
+      const auto choice = choose(layer, problem, pass, true, why);
       possible = possible && choice.has_value();
       if (!possible) break;
       option.choice.push_back(choice->way.str());

@@ -198,7 +198,7 @@ void ConvolutionLayer::add_weights_gradient(const T* x, const T* dy) {
 }
 
 void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
-  ends_->fold();
+  ends_->fold(ComputeDevice());
   ends_->take_summand(ComputeDevice(), bottom, top);
   dispatch_float(dtype(), [&]<class T>(T) {
     const T beta{summand(bottom) != nullptr ? T{1} : T{0}};
@@ -231,6 +231,12 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
     }
   });
   ends_->pass_to_summand(ComputeDevice(), top, propagate, bottom);
+}
+
+void ConvolutionLayer::log_once(const std::string& what) const {
+  if (what == logged_) return;
+  logged_ = what;
+  context().log(Severity::info, text("layer '", name(), "' (", type(), ") ", what));
 }
 
 void add_convolution_type(Registry& registry, const std::string& type,

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "crema/layer.hpp"
 #include "crema/registry.hpp"
@@ -50,6 +51,8 @@ class ConvolutionLayer : public Layer {
   Blob* summand(Blobs bottom) const;
   size_t kept_bytes() const override;
   size_t in_place_bottom() const override;
+  /// Logs what an engine has to say of this layer, unless that is what it said last.
+  void log_once(const std::string& what) const;
 
  protected:
   BackwardReads reference_backward_reads() const override;
@@ -74,6 +77,7 @@ class ConvolutionLayer : public Layer {
   ConvolutionGeometry geometry_;
   Filler weight_filler_, bias_filler_;
   std::optional<float> own_relu_;  // the slope, if the message sets relu
+  mutable std::string logged_;     // the last one of log_once()
   // Of the reference:
   std::unique_ptr<ConvolutionEnds> ends_;
   Tensor columns_{Shape{0}};  // those of one group, unless it is pointwise

@@ -33,8 +33,13 @@ class ConvolutionCudnn : public Engine {
     try {
       option.choice = exact_choices(conv, top.size());
     } catch (const Error& error) {
-      why = error.message();
+      why = why_not_last.empty() ? error.message()
+                                 : text(why_not_last, "; contiguous: ", error.message());
+      conv.log_once(text("cannot run on the GPU: ", why));
       return {};
+    }
+    if (!why_not_last.empty()) {
+      conv.log_once(text("runs contiguous in ", to_string(layer.dtype()), ": ", why_not_last));
     }
     return {option};
   }

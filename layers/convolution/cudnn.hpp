@@ -14,7 +14,7 @@ namespace crema {
 bool any_propagates(const ConvolutionLayer& layer, size_t bottoms);
 
 /// Channels-last in 16 bits, or in f32 by TF32 (channels_last_cudnn.cpp). Empty if the library
-/// cannot; `why` then says why.
+/// cannot; `why` then says why. Empty with no reason if the net asks for f32 or f64.
 std::vector<Option> channels_last_options(const ConvolutionLayer& layer, Blobs bottom, Blobs top,
                                           std::string& why);
 std::unique_ptr<Kernel> make_channels_last(ConvolutionLayer& layer,

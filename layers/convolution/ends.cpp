@@ -104,8 +104,8 @@ Parameter* ConvolutionEnds::bias() const {
   return layer_.geometry().bias ? layer_.params()[1].get() : nullptr;
 }
 
-void ConvolutionEnds::fold() const {
-  if (folded_) folded_->update();
+void ConvolutionEnds::fold(const ComputeDevice& device) const {
+  if (folded_) folded_->update(device);
 }
 
 void ConvolutionEnds::take_summand(const ComputeDevice& device, Blobs bottom, Blobs top) const {
@@ -166,6 +166,11 @@ void ConvolutionEnds::backward_bias(const ComputeDevice& device, Blobs top) {
       }
     }
   });
+}
+
+size_t ConvolutionEnds::scratch_bytes() const {
+  const bool sums = layer_.trains() && bias() != nullptr && bias()->needs_gradient;
+  return sums ? channels::sums_scratch_bytes({top_view(Format::contiguous)}) : 0;
 }
 
 size_t ConvolutionEnds::bytes() const {

@@ -27,8 +27,8 @@ class ConvolutionEnds {
   /// Whether fold() has to run in each pass, on the host.
   bool folds() const { return folded_ != nullptr; }
   /// The first step of forward: folds the tail's scales and shifts into the parameters if any of
-  /// these changed.
-  void fold() const;
+  /// these changed. On the host, also for `device`.
+  void fold(const ComputeDevice& device) const;
   /// The second step where the kernel adds to its top: copies the summand to top 0.
   void take_summand(const ComputeDevice& device, Blobs bottom, Blobs top) const;
   /// The last step of forward: adds the bias to the products y, in any format, and applies the
@@ -46,6 +46,8 @@ class ConvolutionEnds {
                        Blobs bottom);
 
   size_t bytes() const;
+  /// Of the device's scratch memory that backward_bias() takes.
+  size_t scratch_bytes() const;
 
  private:
   /// The top as (outer, channels, inner); of any format that is not blocked.

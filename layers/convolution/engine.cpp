@@ -307,7 +307,7 @@ class ConvolutionKernel : public Kernel {
     const ConvolutionPass pass =
         transposed ? ConvolutionPass::backward_data : ConvolutionPass::forward;
     if (!primitive(pass)) return;
-    ends_.fold();
+    ends_.fold(ComputeDevice());
     ends_.take_summand(ComputeDevice(), bottom, top);
     for (size_t i = 0; i < top.size(); ++i) {
       multiply(pass, bottom[i]->data, top[i]->data);

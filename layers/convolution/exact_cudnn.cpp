@@ -143,10 +143,10 @@ bool uses_tensor_cores(cudnnMathType_t type) {
   return type == CUDNN_TENSOR_OP_MATH || type == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
 }
 
-/// Of cuDNN's suggestions the one that `wanted` holds by its str(), where it is among them. Else
-/// the first that is modest with memory and sums in the same order every time; failing that, one
-/// that does not. Some are for tensor cores: these come last, as their speed is not that of our
-/// arithmetic, and the memory that ours needs is asked for.
+/// Of cuDNN's suggestions that keep within the limit of scratch memory, and in a deterministic net
+/// sum in the same order every time: the one that `wanted` holds by its str(), where it is among
+/// them, else the first. Some are for tensor cores: these come last, as their speed is not that of
+/// our arithmetic, and the memory that ours needs is asked for.
 template <class Pass>
 Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem, const Arithmetic& arithmetic,
                     const std::vector<std::string>& wanted) {
@@ -159,7 +159,7 @@ Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem, const Arithmetic&
   };
   cuda_check(std::apply(suggest, operands), "choosing a convolution algorithm");
   std::optional<Choice<Pass>> best;
-  int best_rank = 0;
+  bool best_is_for_tensor_cores = false, too_large = false, too_free = false;
   for (const auto& suggestion : std::span(found).first(static_cast<size_t>(count))) {
     Choice<Pass> choice{suggestion.algo, 0, suggestion.determinism == CUDNN_DETERMINISTIC};
     if (suggestion.status != CUDNN_STATUS_SUCCESS) continue;
@@ -167,19 +167,27 @@ Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem, const Arithmetic&
       return Pass::kMeasure(dnn, of..., choice.algorithm, &choice.workspace);
     };
     if (std::apply(measure, operands) != CUDNN_STATUS_SUCCESS) continue;
-    if (choice.workspace > arithmetic.workspace_limit) continue;
+    if (arithmetic.deterministic && !choice.same_every_time) {
+      too_free = true;
+      continue;
+    }
+    if (choice.workspace > arithmetic.workspace_limit) {
+      too_large = true;
+      continue;
+    }
     if (std::find(wanted.begin(), wanted.end(), choice.str()) != wanted.end()) return choice;
-    const bool too_free = arithmetic.deterministic && !choice.same_every_time;
-    const int rank = 2 * too_free + uses_tensor_cores(suggestion.mathType);
-    if (best && rank >= best_rank) continue;
+    const bool for_tensor_cores = uses_tensor_cores(suggestion.mathType);
+    if (best && (for_tensor_cores || !best_is_for_tensor_cores)) continue;
     best = choice;
-    best_rank = rank;
+    best_is_for_tensor_cores = for_tensor_cores;
   }
-  if (!best.has_value())
-    throw Error("cuDNN has no algorithm for the ", Pass::kName,
-                " pass of this convolution that takes at most ", arithmetic.workspace_limit,
-                " bytes of scratch memory; raise workspace_limit of the net");
-  return *best;
+  if (best) return *best;
+  const std::string of_limit = text(" that takes at most ", arithmetic.workspace_limit,
+                                    " bytes of scratch memory; raise workspace_limit of the net");
+  throw Error("cuDNN has no algorithm for the ", Pass::kName, " pass of this convolution",
+              too_large  ? of_limit
+              : too_free ? " whose sums have one order; set deterministic: false in the net"
+                         : "");
 }
 
 /// The problem of a layer, and an algorithm for each pass that will run.
@@ -239,7 +247,7 @@ class ExactConvolution : public Kernel {
   void plan_scratch(ScratchPlan& plan) const override {
     const auto workspace = [](const auto& choice) { return choice ? choice->workspace : 0; };
     plan.need(kDeviceScratch, std::max({workspace(choices_.forward), workspace(choices_.of_data),
-                                        workspace(choices_.of_weights)}));
+                                        workspace(choices_.of_weights), ends_.scratch_bytes()}));
   }
   std::string detail() const override { return joined(choices_.names(), ", "); }
   /// A record would keep the folded weights that it began with.
@@ -291,7 +299,7 @@ class ExactConvolution : public Kernel {
 
   template <class T>
   void forward_as(Blobs bottom, Blobs top) {
-    ends_.fold();
+    ends_.fold(ComputeDevice(backend_));
     ends_.take_summand(ComputeDevice(backend_), bottom, top);
     const T beta{layer_.summand(bottom) != nullptr ? T{1} : T{0}};
     for (size_t i = 0; i < top.size(); ++i) {

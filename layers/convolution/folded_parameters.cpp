@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/access_log.hpp"
 #include "core/dispatch.hpp"
 #include "core/memory.hpp"
 #include "core/parallel.hpp"
@@ -63,14 +64,18 @@ FoldedParameters::FoldedParameters(const ConvolutionGeometry& geometry,
   versions_.resize(sources_.size());
 }
 
-void FoldedParameters::update() {
+void FoldedParameters::update(const ComputeDevice& device) {
+  AccessLog* const log = device.on_host() ? nullptr : device.backend()->access_log();
   bool changed = values_ == nullptr;
   for (size_t i = 0; i < sources_.size(); ++i) {
-    const uint64_t version = sources_[i]->values().version();
+    ParameterStorage& source = sources_[i]->values();
+    const uint64_t version = source.version();
+    if (log != nullptr) log->note_derived(*source.data().memory(), version);
     changed = changed || version != versions_[i];
-    versions_[i] = version;
+    if (log == nullptr) versions_[i] = version;
   }
   if (!changed) return;
+  if (log != nullptr) throw StaleRecord("folds weights in each pass");
   // values_ stays null if the rest throws. The present values may be those of the new versions too.
   const std::shared_ptr<Values> present = std::move(values_);
   const ChannelAffine affine = this->affine();

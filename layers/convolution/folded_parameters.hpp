@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/move.hpp"
 #include "crema/layer.hpp"
 #include "layers/convolution/geometry.hpp"
 
@@ -24,9 +25,10 @@ class FoldedParameters {
   FoldedParameters(const ConvolutionGeometry& geometry, const Parameter& own_weights,
                    const Parameter* own_bias, Tail steps);
 
-  /// Computes the values of `weights` and `bias` if a parameter changed since the last call. Layers
-  /// that share all parameters share the values.
-  void update();
+  /// Computes the values of `weights` and `bias` on the host if a parameter changed since the last
+  /// call. Layers that share all parameters share the values. While `device` records, the log knows
+  /// what they follow from, and a change is a StaleRecord (core/access_log.hpp).
+  void update(const ComputeDevice& device);
 
   Parameter weights, bias;
 

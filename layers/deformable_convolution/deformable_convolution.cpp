@@ -105,7 +105,10 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
   void prepare_device(Blobs, Blobs) override {
     plan_chunks(true);
     resize_scratch();
+    scratch_bytes_ =
+        bias_ != nullptr && trains() ? channels::sums_scratch_bytes(context(), {bias_view()}) : 0;
   }
+  size_t scratch_bytes() const override { return scratch_bytes_; }
   size_t kept_bytes() const override {
     size_t bytes = 0;
     for (const Tensor* tensor :
@@ -126,8 +129,8 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
         each_chunk(block, [&](const DeformedChunk& chunk) {
           sample(device, pass<T>(device, bottom, chunk), maps, columns);
           each_group(chunk, [&](int64_t of_w, int64_t of_columns, int64_t of_sums) {
-            gemm<T>(device, false, true, shape_.group_outputs(), chunk.rows(), shape_.depth(),
-                    weights + of_w, columns + of_columns, T{0}, sums + of_sums);
+            gemm<T>(device, arithmetic().math, false, true, shape_.group_outputs(), chunk.rows(),
+                    shape_.depth(), weights + of_w, columns + of_columns, T{0}, sums + of_sums);
           });
           for_each(device, shape_.outputs * chunk.rows(), kPassGrain,
                    WriteTop<T>{shape_, chunk, sums, read_parameter<T>(device, bias_), y});
@@ -146,8 +149,8 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
       const T* dy = device.read<T>(top[0]->diff);
       if (bias_ != nullptr && bias_->needs_gradient) {
         const bool overwrites = bias_->begin_gradient() == 0;
-        channels::add_channel_sums(device, {geometry_.batch, shape_.outputs, shape_.positions()},
-                                   kElementGrain, dy, overwrites, device.change<T>(bias_->diff));
+        channels::add_channel_sums(device, bias_view(), kElementGrain, dy, overwrites,
+                                   device.change<T>(bias_->diff));
       }
       if (!finds_x && !finds_points && !finds_weights) return;
       const T* weights = turn_weights<T>(device);
@@ -168,15 +171,17 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
           if (finds_weights) {
             sample(device, of_chunk, maps, columns);
             each_group(chunk, [&](int64_t of_w, int64_t of_columns, int64_t of_sums) {
-              gemm<T>(device, false, false, shape_.group_outputs(), shape_.depth(), chunk.rows(),
-                      sums + of_sums, columns + of_columns, beta, d_weights + of_w);
+              gemm<T>(device, arithmetic().math, false, false, shape_.group_outputs(),
+                      shape_.depth(), chunk.rows(), sums + of_sums, columns + of_columns, beta,
+                      d_weights + of_w);
             });
             beta = T{1};
           }
           if (!finds_x && !finds_points) return;
           each_group(chunk, [&](int64_t of_w, int64_t of_columns, int64_t of_sums) {
-            gemm<T>(device, true, false, chunk.rows(), shape_.depth(), shape_.group_outputs(),
-                    sums + of_sums, weights + of_w, T{0}, columns + of_columns);
+            gemm<T>(device, arithmetic().math, true, false, chunk.rows(), shape_.depth(),
+                    shape_.group_outputs(), sums + of_sums, weights + of_w, T{0},
+                    columns + of_columns);
           });
           if (finds_points) {
             for_each_position(device, points_of(chunk), kPassGrain,
@@ -197,6 +202,7 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
   }
 
  private:
+  ChannelView bias_view() const { return {geometry_.batch, shape_.outputs, shape_.positions()}; }
   const DeformableConvolutionParameter& settings() const {
     return param().deformable_convolution_param();
   }
@@ -358,6 +364,7 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
   Tensor maps_{Shape{0}}, maps_gradient_{Shape{0}};
   Tensor columns_{Shape{0}};  // of a chunk
   Tensor sums_{Shape{0}};     // (outputs, rows) of a chunk: of the top or its gradient
+  size_t scratch_bytes_ = 0;  // on a device
 };
 
 }  // namespace

@@ -91,8 +91,10 @@ struct DropChannels {
     for (int k = 0; k < kLanes; ++k) {
       if (k >= lanes) continue;
       const int64_t logical = (part.quotient * channels + channel + k) * places + place;
-      const uint32_t own = of_block(logical / 8), next = of_block(logical / 8 + 1);
-      const uint32_t words = (own | next << 8) >> (logical % 8);
+      // Two blocks only where eight places begin within one: nowhere in maps of whole eights.
+      const int64_t block = logical / 8, skipped = logical % 8;
+      uint32_t words = of_block(block) >> skipped;
+      if (skipped != 0) words |= of_block(block + 1) << (8 - skipped);
       for (int i = 0; i < kPlaces; ++i) dropped[i] |= (words >> i & 1U) << k;
     }
     for (int i = 0; i < kPlaces; ++i) {

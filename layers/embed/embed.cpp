@@ -75,6 +75,12 @@ class EmbedLayer : public TwoSidedLayer {
   }
   size_t kept_bytes() const override { return indices_.bytes(); }
   bool stores_16_bits() const override { return true; }
+  void prepare_device(Blobs, Blobs top) override {
+    const int64_t count = top[0]->count() / std::max<int64_t>(width_, 1);
+    scratch_bytes_ =
+        bias_ && trains() ? channels::sums_scratch_bytes(context(), {{count, width_, 1}}) : 0;
+  }
+  size_t scratch_bytes() const override { return scratch_bytes_; }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     indices_.read(*bottom[0], rows_, "raise input_dim or fix the indices");
@@ -98,9 +104,12 @@ class EmbedLayer : public TwoSidedLayer {
         device.on_host() ? add_rows(HostSide(), device.read<T>(dy))
                          : add_rows(DeviceSide(device), values_in<T>(device, dy));
       }
+      if (!device.on_host()) {
+        const auto to = channels::gradients_of<T>(device, bias_, nullptr);
+        if (to) channels::add_sums<T>(device, {vectors()}, {.dy = &dy}, to);
+        return;
+      }
       if (T* const gradient = gradient_of<T>(device, bias_)) {
-        if (!device.on_host())
-          return channels::add_sums<T>(device, {vectors()}, {.dy = &dy}, {.of_first = gradient});
         channel_sums(HostSide(), vectors(), kPassGrain, ValueTerm<T>{device.read<T>(dy)},
                      AddToGradient<T>{gradient});
       }
@@ -131,6 +140,7 @@ class EmbedLayer : public TwoSidedLayer {
   Parameter* weights_ = nullptr;
   Parameter* bias_ = nullptr;
   RowIndices indices_;
+  size_t scratch_bytes_ = 0;  // on a device
 };
 
 }  // namespace

@@ -103,6 +103,11 @@ class InnerProductLayer : public TwoSidedLayer {
   }
 
   void prepare_reference(Blobs, Blobs top) override { masked_ = masked_diff(*top[0]); }
+  void prepare_device(Blobs bottom, Blobs top) override {
+    prepare_reference(bottom, top);
+    scratch_bytes_ = has_bias_ && trains() ? channels::sums_scratch_bytes(context(), {view()}) : 0;
+  }
+  size_t scratch_bytes() const override { return scratch_bytes_; }
   /// Memory for the diff of a top through the ReLU, which backward_by() writes: the diff itself is
   /// not the layer's to change. (batch, outputs), or empty where backward needs none.
   Tensor masked_diff(const Blob& top) const {
@@ -112,14 +117,14 @@ class InnerProductLayer : public TwoSidedLayer {
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&](auto zero) {
-      LibraryProducts<decltype(zero)> product{{device}, product_sizes()};
+      LibraryProducts<decltype(zero)> product{{device, arithmetic().math}, product_sizes()};
       forward_by<decltype(zero)>(device, product, bottom, top);
     });
   }
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&](auto zero) {
-      LibraryProducts<decltype(zero)> product{{device}, product_sizes()};
+      LibraryProducts<decltype(zero)> product{{device, arithmetic().math}, product_sizes()};
       backward_by<decltype(zero)>(device, product, top, propagate, bottom, masked_);
     });
   }
@@ -179,6 +184,7 @@ class InnerProductLayer : public TwoSidedLayer {
   int axis_ = 1;
   int64_t outputs_ = 0, inputs_ = 0, batch_ = 0;
   bool transposed_ = false, has_bias_ = true;
+  size_t scratch_bytes_ = 0;       // on a device
   std::optional<float> own_relu_;  // the slope, if the message sets relu
   Tensor masked_{Shape{0}};        // of the reference
 };

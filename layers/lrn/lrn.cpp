@@ -58,9 +58,9 @@ struct Patches {
       width = shape[3];
     }
     const int64_t below = tensor.count() + 1;
-    by_step = FastDivision(std::max<int64_t>(step, 1), below);
-    by_width = FastDivision(std::max<int64_t>(width, 1), below);
-    by_height = FastDivision(std::max<int64_t>(height, 1), below);
+    by_step = FastDivision(step, below);
+    by_width = FastDivision(width, below);
+    by_height = FastDivision(height, below);
   }
 
   /// Calls body with the places of all neighbours of place i, itself included.

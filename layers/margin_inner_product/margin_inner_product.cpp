@@ -246,7 +246,9 @@ class MarginInnerProductLayer : public TwoSidedLayer {
       position_sums(device, classes(), Square<T>{w}, StoreLength{of_weight});
       for_each(device, ChannelView{1, outputs_, inputs_}, kElementGrain,
                UnitRows<T>{w, of_weight, unit});
-      if (batch_ > 0) gemm<T>(device, false, true, batch_, outputs_, inputs_, x, unit, T{0}, y);
+      if (batch_ > 0)
+        gemm<T>(device, arithmetic().math, false, true, batch_, outputs_, inputs_, x, unit, T{0},
+                y);
       for_each(device, batch_, kPassGrain,
                ApplyMargin<T>{margin(), outputs_, labels_.indices(device), length,
                               device.overwrite<double>(cosine_), y});
@@ -268,14 +270,16 @@ class MarginInnerProductLayer : public TwoSidedLayer {
                             device.read<double>(length_), device.read<double>(cosine_), dy, along});
       if (T* const gradient = gradient_of<T>(device, weights_)) {
         T* d_unit = device.overwrite<T>(d_unit_);
-        gemm<T>(device, true, false, outputs_, inputs_, batch_, dy, x, T{0}, d_unit);
+        gemm<T>(device, arithmetic().math, true, false, outputs_, inputs_, batch_, dy, x, T{0},
+                d_unit);
         for_each_position(device, classes(), kElementGrain,
                           WeightGradient<T>{classes(), unit, d_unit,
                                             device.read<double>(weight_length_), gradient});
       }
       if (!propagate[0]) return;
       T* dx = device.overwrite<T>(bottom[0]->diff);
-      gemm<T>(device, false, false, batch_, inputs_, outputs_, dy, unit, T{0}, dx);
+      gemm<T>(device, arithmetic().math, false, false, batch_, inputs_, outputs_, dy, unit, T{0},
+              dx);
       for_each(device, ChannelView{1, batch_, inputs_}, kElementGrain, AddAlong<T>{along, x, dx});
     });
   }

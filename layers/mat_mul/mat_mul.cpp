@@ -31,21 +31,21 @@ struct Products {
   T* c;
   int64_t c_stride;
 
-  void run(const ComputeDevice& device) const {
+  void run(const ComputeDevice& device, Math math) const {
     if (m * n == 0) return;
     if (c_stride == 0 || !device.on_host() || batch < omp_get_max_threads()) {
-      for (int64_t i = 0; i < batch; ++i) one(device, i);
+      for (int64_t i = 0; i < batch; ++i) one(device, math, i);
       return;
     }
     // Small products, one thread each.
     parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) one(device, i);
+      for (int64_t i = begin; i < end; ++i) one(device, math, i);
     });
   }
-  void one(const ComputeDevice& device, int64_t i) const {
+  void one(const ComputeDevice& device, Math math, int64_t i) const {
     const T beta = c_stride == 0 && i > 0 ? T{1} : T{0};
-    gemm<T>(device, transpose_a, transpose_b, m, n, k, a + i * a_stride, b + i * b_stride, beta,
-            c + i * c_stride);
+    gemm<T>(device, math, transpose_a, transpose_b, m, n, k, a + i * a_stride, b + i * b_stride,
+            beta, c + i * c_stride);
   }
 };
 
@@ -112,7 +112,7 @@ class MatMulLayer : public TwoSidedLayer {
                   shared_ ? 0 : k_ * n_,
                   y,
                   m_ * n_}
-          .run(device);
+          .run(device, arithmetic().math);
       scale<T>(device, top[0]->count(), y);
     });
   }
@@ -128,10 +128,10 @@ class MatMulLayer : public TwoSidedLayer {
         // dA = dY op(B)', or its transpose op(B) dY'.
         if (transpose_a_) {
           Products<T>{batch_, transpose_b_, true, k_, m_, n_, b, of_b, dy, of_y, da, of_a}.run(
-              device);
+              device, arithmetic().math);
         } else {
           Products<T>{batch_, false, !transpose_b_, m_, k_, n_, dy, of_y, b, of_b, da, of_a}.run(
-              device);
+              device, arithmetic().math);
         }
         scale<T>(device, bottom[0]->count(), da);
       }
@@ -142,10 +142,10 @@ class MatMulLayer : public TwoSidedLayer {
         // dB = op(A)' dY, or its transpose dY' op(A).
         if (transpose_b_) {
           Products<T>{batch_, true, transpose_a_, n_, k_, m_, dy, of_y, a, of_a, db, of_b}.run(
-              device);
+              device, arithmetic().math);
         } else {
           Products<T>{batch_, !transpose_a_, false, k_, n_, m_, a, of_a, dy, of_y, db, of_b}.run(
-              device);
+              device, arithmetic().math);
         }
         scale<T>(device, bottom[1]->count(), db);
       }

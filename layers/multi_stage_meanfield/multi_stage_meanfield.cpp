@@ -354,7 +354,7 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
     const ThreadScope one(1);
     for (const size_t i : {size_t{0}, size_t{1}}) {
       Tensor& products = i == 0 ? field.spatial_products : field.bilateral_products;
-      gemm<T>(device, false, false, n, n, n, device.read<T>(params()[2]->data),
+      gemm<T>(device, arithmetic().math, false, false, n, n, n, device.read<T>(params()[2]->data),
               device.read<T>(params()[i]->data), T{0}, overwrite<T>(device, products, n * n));
     }
     if (!device.on_host()) return;
@@ -391,7 +391,8 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
     const int64_t n = channels_;
     const T* const matrix = device.read<T>(products);
     if (!device.on_host())
-      return gemm<T>(device, false, transposed, pixels(), n, n, rows, matrix, T{1}, to);
+      return gemm<T>(device, arithmetic().math, false, transposed, pixels(), n, n, rows, matrix,
+                     T{1}, to);
     each_chunk(pixels(), [&](int64_t first, int64_t count) {
       gemm<T>(false, transposed, count, n, n, T{1}, rows + first * n, matrix, T{1}, to + first * n);
     });
@@ -471,7 +472,7 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
     const int64_t n = channels_;
     T* const products = overwrite<T>(device, field.products, n * n);
     if (!device.on_host()) {
-      gemm<T>(device, true, false, n, n, pixels(), filtered, p, T{0}, products);
+      gemm<T>(device, arithmetic().math, true, false, n, n, pixels(), filtered, p, T{0}, products);
     } else {
       each_chunk(pixels(), [&](int64_t first, int64_t count) {
         gemm<T>(true, false, n, n, count, T{1}, filtered + first * n, p + first * n, T{0},
@@ -485,10 +486,11 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
     const ThreadScope one(1);
     Parameter &own = *params()[weights], &compatibility = *params()[2];
     if (T* const gradient = gradient_of<T>(device, &own))
-      gemm<T>(device, true, false, n, n, n, device.read<T>(compatibility.data), products, T{1},
-              gradient);
+      gemm<T>(device, arithmetic().math, true, false, n, n, n, device.read<T>(compatibility.data),
+              products, T{1}, gradient);
     if (T* const gradient = gradient_of<T>(device, &compatibility))
-      gemm<T>(device, false, true, n, n, n, products, device.read<T>(own.data), T{1}, gradient);
+      gemm<T>(device, arithmetic().math, false, true, n, n, n, products, device.read<T>(own.data),
+              T{1}, gradient);
   }
 
   int64_t iterations_ = 0;

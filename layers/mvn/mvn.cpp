@@ -91,15 +91,16 @@ void MVNLayer::centre(const ComputeDevice& device, const T* from, bool scales, T
   const double count = static_cast<double>(view_.inner);
   const normalize::Statistics statistics{device.change<double>(mean_),
                                          device.change<double>(inverse_)};
-  channel_sums(device, view_, kPassGrain, ValueTerm<T>{from},
+  channel_sums(HostSide(), view_, kPassGrain, ValueTerm<T>{from},
                normalize::StoreMean{count, statistics.mean});
   if (scales) {
-    channel_sums(device, view_, kPassGrain, normalize::SquaredDeviation<T>{from, statistics.mean},
+    channel_sums(HostSide(), view_, kPassGrain,
+                 normalize::SquaredDeviation<T>{from, statistics.mean},
                  StoreInverse{count, epsilon_, statistics});
   } else {
-    for_each(device, view_.channels, kPassGrain, StoreOne{statistics.inverse_deviation});
+    for_each(HostSide(), view_.channels, kPassGrain, StoreOne{statistics.inverse_deviation});
   }
-  for_each(device, view_, kPassGrain,
+  for_each(HostSide(), view_, kPassGrain,
            normalize::Forward<T>{{statistics, nullptr, nullptr, false}, from, to});
 }
 
@@ -126,9 +127,9 @@ void MVNLayer::run_backward(const ComputeDevice& device, Blobs top, const std::v
     const double* inverse = device.read<double>(inverse_);
     // The memory of `groups` pairs.
     auto* means = reinterpret_cast<SumPair*>(device.change<double>(means_));
-    channel_sums(device, view_, kPassGrain, GradientTerm<T>{dy, y},
+    channel_sums(HostSide(), view_, kPassGrain, GradientTerm<T>{dy, y},
                  StoreMeans{static_cast<double>(view_.inner), epsilon_, inverse, means});
-    for_each(device, view_, kPassGrain, DataGradient<T>{dy, y, inverse, means, dx});
+    for_each(HostSide(), view_, kPassGrain, DataGradient<T>{dy, y, inverse, means, dx});
   });
 }
 

@@ -55,7 +55,7 @@ std::vector<Option> MVNLayer::device_options(Blobs bottom, Blobs top) const {
 }
 
 void MVNLayer::prepare_device(Blobs bottom, Blobs) {
-  scratch_bytes_ = channels::sums_scratch_bytes(maps_of(bottom[0]->data));
+  scratch_bytes_ = channels::sums_scratch_bytes(context(), maps_of(bottom[0]->data));
   inverse_.reshape(Shape{view_.channels});
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/dispatch.hpp"
 #include "layer_support/channel_passes.hpp"
+#include "layer_support/channel_phases.hpp"
 #include "layer_support/options.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/sums.hpp"
@@ -151,10 +152,23 @@ class NormalizeLayer : public TwoSidedLayer {
     vectors_.split.inner = across || last ? 1 : inner;
     vectors_.block = across && !last ? std::max<int64_t>(inner, 1) : 1;
     vectors_.channels = shared ? 1 : std::max<int64_t>(shape[1], 1);
+    const int64_t below = shape.count() + 1;
+    vectors_.by_sample = FastDivision(vectors_.split.size * vectors_.split.inner, below);
+    vectors_.by_inner = FastDivision(vectors_.split.inner, below);
     view_ = shared ? ChannelView{1, 1, shape.count()}
             : last ? ChannelView{shape[0] * inner, shape[1], 1}
                    : ChannelView{shape[0], shape[1], inner};
   }
+  void prepare_device(Blobs bottom, Blobs top) override {
+    prepare_reference(bottom, top);
+    const auto bytes = [&](const ChannelMaps& maps) {
+      return channels::sums_scratch_bytes(context(), maps);
+    };
+    scratch_bytes_ = settings().across_spatial()
+                         ? std::max(bytes(samples()), bytes(gains_of(bottom[0]->data)))
+                         : bytes({view_});
+  }
+  size_t scratch_bytes() const override { return scratch_bytes_; }
   size_t kept_bytes() const override { return inverse_norm_.bytes() + factors_.bytes(); }
 
   Flops flops(Blobs bottom, Blobs) const override {
@@ -167,6 +181,11 @@ class NormalizeLayer : public TwoSidedLayer {
     const double eps = static_cast<double>(settings().eps());
     double* const inverse_norm = device.overwrite<double>(inverse_norm_);
     if (!device.on_host()) {
+      if (settings().across_spatial()) {
+        return dispatch_float(dtype(), [&]<class T>(T) {
+          samples_forward_on<T>(device, bottom[0]->data, top[0]->data);
+        });
+      }
       return dispatch_any_float(bottom[0]->data.dtype(), [&]<class S>(S) {
         const S* const x = device.read<S>(bottom[0]->data);
         S* const y = device.overwrite<S>(top[0]->data);
@@ -187,6 +206,11 @@ class NormalizeLayer : public TwoSidedLayer {
                     Blobs bottom) override {
     if (bottom[0]->count() == 0) return;
     if (!device.on_host()) {
+      if (settings().across_spatial()) {
+        return dispatch_float(dtype(), [&]<class T>(T) {
+          samples_backward_on<T>(device, top[0]->diff, propagate[0], *bottom[0]);
+        });
+      }
       return dispatch_any_float(bottom[0]->data.dtype(), [&]<class S>(S) {
         backward_on<S>(device, top, propagate, bottom);
       });
@@ -195,7 +219,7 @@ class NormalizeLayer : public TwoSidedLayer {
       const T *x = device.read<T>(bottom[0]->data), *dy = device.read<T>(top[0]->diff);
       const double* inverse_norm = device.read<double>(inverse_norm_);
       if (T* gradient = gradient_of<T>(device, params()[0].get())) {
-        channel_sums(device, view_, kPassGrain, ScaleTerm<T>{vectors_, x, dy, inverse_norm},
+        channel_sums(HostSide(), view_, kPassGrain, ScaleTerm<T>{vectors_, x, dy, inverse_norm},
                      AddToGradient<T>{gradient});
       }
       if (!propagate[0]) return;
@@ -237,14 +261,18 @@ class NormalizeLayer : public TwoSidedLayer {
     const Tensor &of_x = bottom[0]->data, &of_dy = top[0]->diff;
     const S *const x = device.read<S>(of_x), *const dy = device.read<S>(of_dy);
     const double* const inverse_norm = device.read<double>(inverse_norm_);
-    if (W* const gradient = gradient_of<W>(device, params()[0].get())) {
-      if (view_.inner == 1 && vectors_.split.inner == 1 && vectors_.split.size == view_.channels) {
+    if (const auto to = channels::gradients_of<W>(device, nullptr, params()[0].get())) {
+      const ScaleTerm<S> term{vectors_, x, dy, inverse_norm};
+      if (view_.channels == 1) {
+        sum(DeviceSide(device), of_x.count(), kPassGrain, term, 1,
+            device.overwrite<double>(total_));
+        for_each(DeviceSide(device), 1, 1, AddTotal<W>{device.read<double>(total_), to});
+      } else if (view_.inner == 1) {
         channels::add_column_sums<W>(device, view_.outer, view_.channels, of_dy, of_x,
-                                     {.gain = factors<W>(device, false).centre},
-                                     {.of_second = gradient});
+                                     {.gain = factors<W>(device, false).centre}, to);
       } else {
-        channel_sums(device, view_, kPassGrain, ScaleTerm<S>{vectors_, x, dy, inverse_norm},
-                     AddToGradient<W>{gradient});
+        const channels::AddSums<W> first{to.of_second, nullptr, to.second_overwrites};
+        channel_sums(DeviceSide(device), view_, kPassGrain, term, first);
       }
     }
     if (!propagate[0]) return;
@@ -254,10 +282,57 @@ class NormalizeLayer : public TwoSidedLayer {
                                       device.read<W>(params()[0]->data), inverse_norm, dx});
   }
 
+  /// Whole samples, as channels.
+  ChannelMaps samples() const { return {{1, vectors_.split.outer, vectors_.split.size}}; }
+  /// The channels that have a factor of their own where whole samples are normalized.
+  ChannelMaps gains_of(const Tensor& tensor) const {
+    return settings().channel_shared() ? samples() : channels::channels_of_samples(tensor);
+  }
+
+  template <class T>
+  void samples_forward_on(const ComputeDevice& device, const Tensor& x, Tensor& y) {
+    double* const inverse_norm = device.overwrite<double>(inverse_norm_);
+    channels::finish_sums(device, channels::gradient_sums<T>(device, samples(), {&x, &x}, {}),
+                          SetInverse{static_cast<double>(settings().eps()), inverse_norm});
+    const ChannelMaps maps = gains_of(x);
+    const channels::Coefficients<T> to =
+        channels::coefficients_in<T>(device, maps.count(), 2, true, factors_);
+    for_each(DeviceSide(device), maps.count(), kPassGrain,
+             SetGain<T>{maps.count() / x.shape()[0], device.read<T>(params()[0]->data),
+                        inverse_norm, to.gain});
+    channels::map_affine<T>(device, maps, x, nullptr, {.gain = to.gain}, false, y);
+  }
+
+  template <class T>
+  void samples_backward_on(const ComputeDevice& device, const Tensor& dy, bool propagates,
+                           Blob& bottom) {
+    const auto gradient = channels::gradients_of<T>(device, nullptr, params()[0].get());
+    if (!propagates && !gradient) return;
+    const channels::GradientOperands from{&dy, &bottom.data};
+    const ChannelMaps maps = gains_of(dy);
+    const int64_t batch = dy.shape()[0], each = maps.count() / batch;
+    const double* const inverse_norm = device.read<double>(inverse_norm_);
+    const SumPair* const sums =
+        channels::total_sums(device, channels::gradient_sums<T>(device, maps, from, {})).sums;
+    if (gradient) {
+      for_each_block(device, each, batch, 0,
+                     AddScale<T>{each, batch, sums, inverse_norm, gradient});
+    }
+    if (!propagates) return;
+    const channels::Coefficients<T> to =
+        channels::coefficients_in<T>(device, maps.count(), 4, true, factors_);
+    for_each_block(device, batch, each, 0,
+                   SetGradient<T>{each, sums, device.read<T>(params()[0]->data), inverse_norm, to});
+    channels::map_gradient<T>(device, maps, from, {.gain = to.gain, .slope = to.slope},
+                              &bottom.diff, nullptr);
+  }
+
   Vectors vectors_;
   ChannelView view_;                           // of the scales
   Tensor inverse_norm_{Shape{0}, DType::f64};  // one a position
-  Tensor factors_{Shape{0}};                   // the same, rounded, on a device
+  Tensor factors_{Shape{0}};                   // the same, rounded, or what maps take; on a device
+  Tensor total_{Shape{1}, DType::f64};         // the gradient of one scale for all, on a device
+  size_t scratch_bytes_ = 0;                   // on a device
 };
 
 }  // namespace

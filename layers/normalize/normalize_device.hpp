@@ -1,6 +1,8 @@
-// The passes of Normalize on a device. Lanes of a block share a position whose values lie side by
-// side; other positions have a thread each, neighbours in memory beside each other. A lane adds up
-// a vector in the type that it computes in, and everything else in f64.
+// The passes of Normalize on a device. Where each place is normalized by itself, lanes of a block
+// share a position whose values lie side by side; other positions have a thread each, neighbours in
+// memory beside each other. A lane adds up a vector in the type that it computes in, and everything
+// else in f64. Whole samples are sums and maps of channels (layer_support/channel_passes.hpp),
+// whose coefficients are made here.
 //
 // For sources that include layer_support/passes.hpp.
 #pragma once
@@ -8,7 +10,9 @@
 #include <cmath>
 
 #include "core/axis_split.hpp"
+#include "core/fast_division.hpp"
 #include "layer_support/blocks.hpp"
+#include "layer_support/channel_passes.hpp"
 #include "layer_support/row_norm_blocks.hpp"
 
 namespace crema::l2_norm {
@@ -17,18 +21,21 @@ namespace crema::l2_norm {
 /// k / block % channels.
 struct Vectors {
   AxisSplit split;
-  int64_t block = 1, channels = 1;  // channels 1: one scale for all
+  int64_t block = 1, channels = 1;   // channels 1: one scale for all
+  FastDivision by_sample, by_inner;  // by size * inner, and by inner
 
-  CREMA_FUNCTOR int64_t channel(int64_t k) const { return k / block % channels; }
-  /// The scales of values from k on.
+  CREMA_FUNCTOR int64_t channel(int64_t k) const {
+    if (channels == 1) return 0;
+    return channels == split.size ? k : k / block % channels;
+  }
+  /// The scales of values from k on, where a position has a value of each channel.
   template <class W, int kCount>
   CREMA_FUNCTOR void scales(const W* from, int64_t k, W (&to)[kCount]) const {
-    if (block == 1 && channels == split.size)
-      return crema::channels::load_coefficients(from, k, kCount, W{1}, to);
-    for (int i = 0; i < kCount; ++i) to[i] = from[channel(k + i)];
+    if (channels > 1) return crema::channels::load_coefficients(from, k, kCount, W{1}, to);
+    for (int i = 0; i < kCount; ++i) to[i] = from[0];
   }
   CREMA_FUNCTOR int64_t position(int64_t place) const {
-    return place / (split.size * split.inner) * split.inner + place % split.inner;
+    return place / by_sample * split.inner + place % by_inner;
   }
 };
 
@@ -38,10 +45,85 @@ struct ScaleTerm {
   Vectors vectors;
   const S *x, *dy;
   const double* inverse_norm;
+  CREMA_FUNCTOR double operator()(int64_t place) const {
+    return static_cast<double>(wide_value(dy[place])) * static_cast<double>(wide_value(x[place])) *
+           inverse_norm[vectors.position(place)];
+  }
   CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t /*channel*/) const {
-    return {static_cast<double>(wide_value(dy[place])) * static_cast<double>(wide_value(x[place])) *
-                inverse_norm[vectors.position(place)],
-            0};
+    return {(*this)(place), 0};
+  }
+};
+
+/// Body for a sum that is the gradient of the one scale.
+template <class T>
+struct AddTotal {
+  const double* total;
+  channels::AddSums<T> to;  // its second
+  CREMA_FUNCTOR void operator()(int64_t i) const { to(i, {0, total[i]}); }
+};
+
+/// From the sum of the squares of sample n.
+struct SetInverse {
+  double eps;
+  double* inverse_norm;
+  CREMA_FUNCTOR void operator()(int64_t n, const SumPair& sums) const {
+    inverse_norm[n] = 1 / std::sqrt(sums.second + eps);
+  }
+};
+
+/// Body for gains, `each` of a sample: y = x * gain.
+template <class T>
+struct SetGain {
+  int64_t each;
+  const T* scale;
+  const double* inverse_norm;
+  T* gain;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const int64_t n = i / each;
+    gain[i] = static_cast<T>(inverse_norm[n] * static_cast<double>(scale[i - n * each]));
+  }
+};
+
+/// Body for samples, from sums of dy * x: dx = dy * gain - x * slope.
+template <class T>
+struct SetGradient {
+  int64_t each;  // coefficients of a sample
+  const SumPair* sums;
+  const T* scale;
+  const double* inverse_norm;
+  channels::Coefficients<T> to;
+
+  template <class Lanes>
+  CREMA_FUNCTOR void operator()(int64_t n, const Lanes& lanes) const {
+    const double inverse = inverse_norm[n];
+    double sum = 0;
+    for (int64_t c = lanes.first; c < each; c += lanes.count) {
+      sum += static_cast<double>(scale[c]) * sums[n * each + c].second;
+    }
+    const double slope = lanes.sum(sum) * inverse * inverse * inverse;
+    for (int64_t c = lanes.first; c < each; c += lanes.count) {
+      to.gain[n * each + c] = static_cast<T>(static_cast<double>(scale[c]) * inverse);
+      to.slope[n * each + c] = static_cast<T>(slope);
+    }
+  }
+};
+
+/// Body for scales, from the same sums: their gradients.
+template <class T>
+struct AddScale {
+  int64_t each, samples;
+  const SumPair* sums;
+  const double* inverse_norm;
+  channels::AddSums<T> to;  // its second
+
+  template <class Lanes>
+  CREMA_FUNCTOR void operator()(int64_t c, const Lanes& lanes) const {
+    double sum = 0;
+    for (int64_t n = lanes.first; n < samples; n += lanes.count) {
+      sum += sums[n * each + c].second * inverse_norm[n];
+    }
+    sum = lanes.sum(sum);
+    if (lanes.first == 0) to(c, {0, sum});
   }
 };
 

@@ -194,17 +194,18 @@ BackwardReads PoolingLayer::reference_backward_reads() const {
   return {.bottom_data = method_ == Method::stochastic && !remembers_choice(), .top_data = false};
 }
 
-void PoolingLayer::prepare_reference(Blobs, Blobs top) {
+void PoolingLayer::prepare_choice(Blobs top, DType dtype) {
   choice_.reshape(remembers_choice() && trains() ? top[0]->shape() : Shape{0});
-  choice_.set_layout(DType::i32, Format::contiguous);
+  choice_.set_layout(dtype, Format::contiguous);
 }
 
-void PoolingLayer::prepare_device(Blobs bottom, Blobs top) {
-  prepare_reference(bottom, top);
+void PoolingLayer::prepare_reference(Blobs, Blobs top) { prepare_choice(top, DType::i32); }
+
+void PoolingLayer::prepare_device(Blobs, Blobs top) {
   const int64_t cells = windows_.z.kernel * windows_.y.kernel * windows_.x.kernel;
-  if (method_ == Method::maximum && cells <= PoolingCells::kMostOfBytes) {
-    choice_.set_layout(DType::u8, Format::contiguous);  // in the order of the top's memory
-  }
+  // Bytes are in the order of the top's memory. A type of more bytes for a moment would lose it.
+  const bool bytes = method_ == Method::maximum && cells <= PoolingCells::kMostOfBytes;
+  prepare_choice(top, bytes ? DType::u8 : DType::i32);
 }
 
 std::vector<Option> PoolingLayer::device_options(Blobs bottom, Blobs top) const {

@@ -76,6 +76,8 @@ class PoolingLayer : public TwoSidedLayer {
  private:
   /// Those of windows_ that the bottom has.
   std::span<PoolingAxis* const> axes();
+  /// The shape and the type of choice_, whose memory stays where it is large enough.
+  void prepare_choice(Blobs top, DType dtype);
 
   Method method_ = Method::maximum;
   bool global_ = false, round_up_ = true;

@@ -42,7 +42,7 @@ struct DevicePoolingAxis {
     return reach <= 0 ? 0 : static_cast<int>((reach + stride - 1) / by_stride);
   }
   CREMA_FUNCTOR int last_cover(int i) const {
-    if (out == 1) return 1;
+    if (out == 1) return 1;  // as below, without a division: whole maps
     const int last = static_cast<int>((i + pad) / by_stride) + 1;
     return last < out ? last : out;
   }

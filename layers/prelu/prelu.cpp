@@ -128,6 +128,11 @@ ChannelView PReLULayer::view_of(const Tensor& tensor) const {
   return {shape[0], shape[1], inner};
 }
 
+void PReLULayer::prepare_device(Blobs bottom, Blobs) {
+  scratch_bytes_ =
+      trains() ? channels::sums_scratch_bytes(context(), {view_of(bottom[0]->data)}) : 0;
+}
+
 void PReLULayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   const Tensor& x = bottom[0]->data;
   Tensor& y = top[0]->data;
@@ -151,15 +156,13 @@ void PReLULayer::run_backward(const ComputeDevice& device, Blobs top,
   const ChannelView view = view_of(x);
   dispatch_float(dtype(), [&]<class T>(T) {
     // The sum first: dx may overwrite dy.
-    if (T* const gradient = gradient_of<T>(device, slope_)) {
-      if (!device.on_host()) {
-        channels::add_sums<T>(device, {view}, {&dy, &x, nullptr, channels::Mask::negative},
-                              {.of_second = gradient});
-      } else {
-        channel_sums(HostSide(), view, kPassGrain,
-                     SlopeTerm<T>{device.read<T>(dy), device.read<T>(x)},
-                     AddToGradient<T>{gradient});
+    if (!device.on_host()) {
+      if (const auto to = channels::gradients_of<T>(device, nullptr, slope_)) {
+        channels::add_sums<T>(device, {view}, {&dy, &x, nullptr, channels::Mask::negative}, to);
       }
+    } else if (T* const gradient = gradient_of<T>(device, slope_)) {
+      channel_sums(HostSide(), view, kPassGrain,
+                   SlopeTerm<T>{device.read<T>(dy), device.read<T>(x)}, AddToGradient<T>{gradient});
     }
     if (!propagate[0]) return;
     const T* const slope = device.read<T>(slope_->data);

@@ -24,6 +24,8 @@ class PReLULayer : public TwoSidedLayer {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   bool stores_16_bits() const override { return true; }
+  void prepare_device(Blobs bottom, Blobs top) override;
+  size_t scratch_bytes() const override { return scratch_bytes_; }
   /// Contiguous and channels_last.
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
 
@@ -37,6 +39,7 @@ class PReLULayer : public TwoSidedLayer {
 
   bool shared_;
   Parameter* slope_ = nullptr;  // (C), or a single number
+  size_t scratch_bytes_ = 0;    // on a device
 };
 
 }  // namespace crema

@@ -55,10 +55,10 @@ class CellLayer : public RecurrentLayer {
 
 /// The gradient of a weight += transposed a * b, for matrices of `rows` rows.
 template <class T>
-void add_outer(const ComputeDevice& device, Parameter& weight, int64_t rows, const T* a,
+void add_outer(const ComputeDevice& device, Math math, Parameter& weight, int64_t rows, const T* a,
                const T* b) {
   const T beta = static_cast<T>(weight.begin_gradient());
-  gemm<T>(device, true, false, weight.shape()[0], weight.shape()[1], rows, a, b, beta,
+  gemm<T>(device, math, true, false, weight.shape()[0], weight.shape()[1], rows, a, b, beta,
           device.change<T>(weight.diff));
 }
 

@@ -117,12 +117,14 @@ void RecurrentLayer::end_states(const ComputeDevice& device, int d, Blobs top) {
 template <class T>
 void RecurrentLayer::input_sums(const ComputeDevice& device, Direction& direction,
                                 ForwardPass<T>& pass, Blobs bottom) {
-  gemm<T>(device, false, true, steps_ * batch_, width(), inputs_, device.read<T>(bottom[0]->data),
-          device.read<T>(direction.input_weights->data), 0, pass.gates);
+  gemm<T>(device, arithmetic().math, false, true, steps_ * batch_, width(), inputs_,
+          device.read<T>(bottom[0]->data), device.read<T>(direction.input_weights->data), 0,
+          pass.gates);
   if (!has_static_) return;
   T* of_sequence = device.overwrite<T>(direction.of_sequence);
-  gemm<T>(device, false, true, batch_, width(), static_inputs_, device.read<T>(bottom[2]->data),
-          device.read<T>(direction.static_weights->data), 0, of_sequence);
+  gemm<T>(device, arithmetic().math, false, true, batch_, width(), static_inputs_,
+          device.read<T>(bottom[2]->data), device.read<T>(direction.static_weights->data), 0,
+          of_sequence);
   pass.step.of_sequence = of_sequence;
 }
 
@@ -324,13 +326,14 @@ void RecurrentLayer::gradients(const ComputeDevice& device, int d,
   const int64_t rows = steps_ * batch_;
   const T* diffs = device.read<T>(direction.sum_diffs);
   if (direction.input_weights->needs_gradient)
-    add_outer<T>(device, *direction.input_weights, rows, diffs, device.read<T>(bottom[0]->data));
+    add_outer<T>(device, arithmetic().math, *direction.input_weights, rows, diffs,
+                 device.read<T>(bottom[0]->data));
   if (direction.bias->needs_gradient) add_rows<T>(device, *direction.bias, rows, diffs);
   recurrent_gradients(device, direction, diffs);
   if (has_static_) static_gradients<T>(device, d, diffs, propagate[2], bottom);
   if (propagate[0]) {
     T* const dx = d == 0 ? device.overwrite<T>(bottom[0]->diff) : device.change<T>(bottom[0]->diff);
-    gemm<T>(device, false, false, rows, inputs_, width(), diffs,
+    gemm<T>(device, arithmetic().math, false, false, rows, inputs_, width(), diffs,
             device.read<T>(direction.input_weights->data), static_cast<T>(d > 0), dx);
   }
 }
@@ -345,10 +348,12 @@ void RecurrentLayer::recurrent_gradients(const ComputeDevice& device, Direction&
   if (weights.needs_gradient) {
     const T beta = static_cast<T>(weights.begin_gradient());
     T* const gradient = device.change<T>(weights.diff);
-    gemm<T>(device, true, false, product_sizes(0).rows, units, rows, diffs, before, beta, gradient);
+    gemm<T>(device, arithmetic().math, true, false, product_sizes(0).rows, units, rows, diffs,
+            before, beta, gradient);
     if (reset_ == Reset::before_product) {
-      gemm<T>(device, true, false, units, units, rows, device.read<T>(direction.candidate_diffs),
-              device.read<T>(direction.of_state), beta, gradient + 2 * units * units);
+      gemm<T>(device, arithmetic().math, true, false, units, units, rows,
+              device.read<T>(direction.candidate_diffs), device.read<T>(direction.of_state), beta,
+              gradient + 2 * units * units);
     }
   }
   Parameter* const bias = direction.recurrent_bias;
@@ -367,10 +372,11 @@ void RecurrentLayer::static_gradients(const ComputeDevice& device, int d, const 
   T* sums = device.overwrite<T>(direction.of_sequence);
   channels::add_channel_sums(device, {steps_, batch_ * width(), 1}, kPassGrain, diffs, true, sums);
   if (direction.static_weights->needs_gradient)
-    add_outer<T>(device, *direction.static_weights, batch_, sums, device.read<T>(bottom[2]->data));
+    add_outer<T>(device, arithmetic().math, *direction.static_weights, batch_, sums,
+                 device.read<T>(bottom[2]->data));
   if (!propagates) return;
   T* const dx = d == 0 ? device.overwrite<T>(bottom[2]->diff) : device.change<T>(bottom[2]->diff);
-  gemm<T>(device, false, false, batch_, static_inputs_, width(), sums,
+  gemm<T>(device, arithmetic().math, false, false, batch_, static_inputs_, width(), sums,
           device.read<T>(direction.static_weights->data), static_cast<T>(d > 0), dx);
 }
 
@@ -384,7 +390,8 @@ std::array<LibraryProducts<T>, kMostOfAll> library_products(const ComputeDevice&
                                                             const RecurrentLayer& layer) {
   std::array<LibraryProducts<T>, kMostOfAll> products{};
   for (int i = 0; i < layer.directions() * layer.product_count(); ++i) {
-    products[static_cast<size_t>(i)] = {{device}, layer.product_sizes(i % layer.product_count())};
+    products[static_cast<size_t>(i)] = {{device, layer.arithmetic().math},
+                                        layer.product_sizes(i % layer.product_count())};
   }
   return products;
 }

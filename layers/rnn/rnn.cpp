@@ -45,8 +45,8 @@ class RnnLayer : public CellLayer<RnnCell> {
     dispatch_float(dtype(), [&]<class T>(T) {
       T* const columns = (direction == 0 ? device.overwrite<T>(top) : device.change<T>(top));
       T* const y = both ? device.overwrite<T>(of.outputs) : columns;
-      gemm<T>(device, false, true, rows(), units(), units(), device.read<T>(hidden),
-              device.read<T>(of.weights->data), 0, y);
+      gemm<T>(device, arithmetic().math, false, true, rows(), units(), units(),
+              device.read<T>(hidden), device.read<T>(of.weights->data), 0, y);
       run_step(device, rows() * units(),
                ForwardStep<T>{.units = units(),
                               .hidden_row = directions() * units(),
@@ -71,9 +71,9 @@ class RnnLayer : public CellLayer<RnnCell> {
                                .sum_diffs = diffs},
                0);
       if (of.weights->needs_gradient)
-        add_outer<T>(device, *of.weights, rows(), diffs, device.read<T>(hidden));
+        add_outer<T>(device, arithmetic().math, *of.weights, rows(), diffs, device.read<T>(hidden));
       if (of.bias->needs_gradient) add_rows<T>(device, *of.bias, rows(), diffs);
-      gemm<T>(device, false, false, rows(), units(), units(), diffs,
+      gemm<T>(device, arithmetic().math, false, false, rows(), units(), units(), diffs,
               device.read<T>(of.weights->data), 0, device.overwrite<T>(of.hidden_diffs));
     });
     return of.hidden_diffs;

@@ -160,7 +160,7 @@ void ScaleLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs to
   dispatch_float(dtype(), [&]<class T>(T) {
     if (!device.on_host()) return forward_on<T>(device, bottom, top);
     for_each(
-        device, view_, kPassGrain,
+        HostSide(), view_, kPassGrain,
         Forward<T>{device.read<T>(bottom[0]->data), read_or_null<T>(device, scale_data(bottom)),
                    read_or_null<T>(device, bias_data(bottom)), device.overwrite<T>(top[0]->data)});
   });
@@ -175,11 +175,11 @@ void ScaleLayer::run_backward(const ComputeDevice& device, Blobs top,
     const StoreGradients<T> store{gradients<T>(device, propagate, bottom)};
     if (store.to.of_scale || store.to.of_bias) {
       const T* x = store.to.of_scale ? device.read<T>(bottom[0]->data) : nullptr;
-      channel_sums(device, view_, kPassGrain, Terms<T>{dy, x}, store);
+      channel_sums(HostSide(), view_, kPassGrain, Terms<T>{dy, x}, store);
     }
     if (!propagate[0]) return;
     if (!scales()) return copy(device, top[0]->diff, bottom[0]->diff);
-    for_each(device, view_, kPassGrain,
+    for_each(HostSide(), view_, kPassGrain,
              DataGradient<T>{dy, device.read<T>(*scale_data(bottom)),
                              device.overwrite<T>(bottom[0]->diff)});
   });

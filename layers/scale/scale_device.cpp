@@ -33,7 +33,7 @@ std::vector<Option> ScaleLayer::device_options(Blobs bottom, Blobs top) const {
 }
 
 void ScaleLayer::prepare_device(Blobs bottom, Blobs) {
-  scratch_bytes_ = channels::sums_scratch_bytes(maps_of(bottom[0]->data));
+  scratch_bytes_ = channels::sums_scratch_bytes(context(), maps_of(bottom[0]->data));
 }
 
 template <class T>
@@ -51,10 +51,14 @@ void ScaleLayer::backward_on(const ComputeDevice& device, Blobs top,
   const Tensor& dy = top[0]->diff;
   const ChannelMaps maps = maps_of(dy);
   // Sums first: dx may overwrite dy.
-  const Gradients<T> to = gradients<T>(device, propagate, bottom);
-  if (to.of_scale || to.of_bias) {
-    const Tensor* const x = to.of_scale ? &bottom[0]->data : nullptr;
-    channels::add_sums<T>(device, maps, {&dy, x}, {to.of_bias, to.of_scale});
+  auto to = channels::gradients_of<T>(device, bias_, scale_);
+  if (!learns_operand() && propagate[1]) {
+    (scales() ? to.of_second : to.of_first) = device.overwrite<T>(bottom[1]->diff);
+    (scales() ? to.second_overwrites : to.first_overwrites) = true;
+  }
+  if (to) {
+    const Tensor* const x = to.of_second ? &bottom[0]->data : nullptr;
+    channels::add_sums<T>(device, maps, {&dy, x}, to);
   }
   if (!propagate[0]) return;
   if (!scales()) return copy(device, dy, bottom[0]->diff);

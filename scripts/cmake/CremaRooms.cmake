@@ -2,7 +2,7 @@
 
 # crema_pointwise_rooms(TO FILE CUDA MESSAGES ROOM MATH [ROOM MATH]...): writes FILE.cpp and, with CUDA, FILE.cu: layers,
 # registrations, loops and kernels of pointwise rooms (layer_support/pointwise.hpp), and adds them to the list TO.
-# Without CUDA, FILE.cpp has the engine of devices as well, for the device of the tests.
+# Without CUDA, but with CREMA_TESTS, FILE.cpp has the engine of devices as well, for the device of the tests.
 # MATH is the path of a room's NAME_math.hpp, MESSAGES a header that these need, or "".
 #
 # The sets of vector instructions and their mathematics take most of the time to compile, once for all rooms of a file.
@@ -11,6 +11,10 @@ function(crema_pointwise_rooms to file cuda messages)
   set(head "// Written by scripts/cmake/CremaRooms.cmake.\n")
   if(messages)
     string(APPEND head "#include \"${messages}\"\n")
+  endif()
+  set(device_if "#if 0\n")
+  if(CREMA_TESTS)
+    set(device_if "#if !CREMA_BUILD_HAS_CUDA && !defined(CREMA_CPU_PLUGIN)\n")
   endif()
   set(loops "")
   set(registrations "")
@@ -28,8 +32,7 @@ function(crema_pointwise_rooms to file cuda messages)
     string(APPEND registrations
       "void register_${room}(Registry& registry) {
   registry.add<${room}_room::Room>(${room}_room::Math::type);
-#if !CREMA_BUILD_HAS_CUDA && !defined(CREMA_CPU_PLUGIN)
-  add_pointwise_device<PointwiseLayer<${room}_room::Math>>(registry);
+${device_if}  add_pointwise_device<PointwiseLayer<${room}_room::Math>>(registry);
 #endif
 }
 ")
@@ -54,8 +57,7 @@ ${loops}
 
 #if HWY_ONCE
 #include \"crema/cuda_build.hpp\"
-#if !CREMA_BUILD_HAS_CUDA && !defined(CREMA_CPU_PLUGIN)
-#include \"layer_support/pointwise_device.hpp\"
+${device_if}#include \"layer_support/pointwise_device.hpp\"
 #endif
 namespace crema {
 ${registrations}}  // namespace crema

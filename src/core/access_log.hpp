@@ -8,8 +8,16 @@
 #include <vector>
 
 #include "core/memory.hpp"
+#include "crema/error.hpp"
 
 namespace crema {
+
+/// A record would repeat what the host has to do anew: values that follow from others have to be
+/// made first. A plain pass does that; the one behind it can be recorded.
+class StaleRecord : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Notes accesses on the device while work is recorded (DeviceBackend::set_access_log). Accesses on
 /// the host to memory that the device uses too are an Error meanwhile: the record would not repeat
@@ -23,7 +31,9 @@ class AccessLog {
     bool writes;           // any of them
     const void* contents;  // on the device
   };
-  /// Memory whose values were taken in another form, in this version: ParameterStorage::derived().
+  /// Memory whose values were taken in another form, in this version, by
+  /// ParameterStorage::derived() or by a kernel that computes on the host from them. The record
+  /// holds for that version alone.
   struct Derived {
     std::weak_ptr<Memory> memory;
     uint64_t version;

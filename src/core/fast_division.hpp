@@ -6,11 +6,14 @@
 #include <cstdint>
 
 #include "core/functor.hpp"
+#include "crema/error.hpp"
 
 namespace crema {
 
-/// Divides numerators of [0, `below`) by `divisor`, which is at least 1. 32 bits are multiplied
-/// where `below` is at most 2^31, else 64 bits: the branch is the same for all threads of a pass.
+/// Divides numerators of [0, `below`) by `divisor`, which is at least 1: an Error otherwise. Where
+/// there is no numerator but 0, as in maps without elements, less than 1 is 1. 32 bits are
+/// multiplied where `below` is at most 2^31, else 64 bits: the branch is the same for all threads
+/// of a pass.
 ///
 /// With l = ceil(log2(divisor)), m = ceil(2^(b + l) / divisor) for numerators of b bits:
 /// n * m / 2^(b + l) exceeds n / divisor by less than 1 / divisor, so the whole parts are the same.
@@ -22,6 +25,10 @@ class FastDivision {
 
   FastDivision() = default;  // by 1
   FastDivision(int64_t divisor, int64_t below) : divisor_(divisor) {
+    if (divisor < 1) {
+      if (below > 1) throw Error("numbers below ", below, " are not divided by ", divisor);
+      divisor_ = divisor = 1;
+    }
     while (uint64_t{1} << log_ < static_cast<uint64_t>(divisor)) ++log_;
     narrow_ = below <= int64_t{1} << 31 && divisor <= int64_t{1} << 31;
     const int bits = narrow_ ? 31 : 63;

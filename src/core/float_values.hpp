@@ -213,6 +213,10 @@ struct Pack {
 struct alignas(16) PackWords {
   uint32_t words[4];
 };
+/// Bytes of as many elements.
+struct alignas(8) PackBytes {
+  uint8_t of[8];
+};
 
 /// Where a thread works: `count` elements of the memory of each operand, up to a pack, from `first`
 /// on. `vectors`: the pack is whole, and its operands lie on multiples of 16 bytes.
@@ -311,11 +315,25 @@ struct PackAt {
     }
   }
 
-  /// Of elements of one byte, such as marks.
+  /// Of elements of one byte, such as marks. Where `vectors`, they begin at a multiple of 8.
   CREMA_FUNCTOR V load_byte(const uint8_t* from) const {
+    if constexpr (kSize == sizeof(PackBytes)) {
+      if (vectors) {
+        PackBytes all;
+        copy_vector(from + first, &all);
+        return V::each([&](int k) { return static_cast<T>(all.of[k]); });
+      }
+    }
     return V::each([&](int k) { return static_cast<T>(k < count ? from[first + k] : 0); });
   }
   CREMA_FUNCTOR void store_byte(const V& value, uint8_t* to) const {
+    if constexpr (kSize == sizeof(PackBytes)) {
+      if (vectors) {
+        PackBytes all;
+        for (int k = 0; k < kSize; ++k) all.of[k] = static_cast<uint8_t>(value.lanes[k]);
+        return copy_vector(&all, to + first);
+      }
+    }
     for (int k = 0; k < kSize; ++k) {
       if (k < count) to[first + k] = static_cast<uint8_t>(value.lanes[k]);
     }
@@ -333,6 +351,20 @@ struct PackAt {
     *static_cast<PackWords*>(to) = *static_cast<const PackWords*>(from);
 #else
     std::memcpy(to, from, sizeof(PackWords));
+#endif
+  }
+  CREMA_FUNCTOR static void copy_vector(const PackBytes* from, uint8_t* to) {
+#ifdef __CUDA_ARCH__
+    *reinterpret_cast<PackBytes*>(to) = *from;
+#else
+    std::memcpy(to, from, sizeof(PackBytes));
+#endif
+  }
+  CREMA_FUNCTOR static void copy_vector(const uint8_t* from, PackBytes* to) {
+#ifdef __CUDA_ARCH__
+    *to = *reinterpret_cast<const PackBytes*>(from);
+#else
+    std::memcpy(to, from, sizeof(PackBytes));
 #endif
   }
   CREMA_FUNCTOR static uint32_t read_word(const void* from) {

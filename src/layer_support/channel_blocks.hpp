@@ -3,13 +3,13 @@
 // other; what a phase leaves for the next one lies in memory that they share. The phases run on the
 // host too, a thread after the other: for the device of the tests.
 //
-// Numbers: a thread adds up at most some 512 terms in the type that it computes in (f32 for f32 and
-// 16 bits), for each channel of its vector, or each place of it. All further sums are in f64, in an
-// order that the shapes and the number of multiprocessors give. So a sum is off by at most
-// 512 * 2^-24 of the sum of the terms' magnitudes. Terms of moments are differences from a value
-// that the thread reads of the channel, and their squares: magnitudes are those of the spread, not
-// of the mean. In f64 they become differences from one value of the channel, its origin, where
-// that costs at most (spread of the origin / deviation)^2 * 2^-52.
+// Numbers: a thread adds up at most some 512 terms (kSumLimits in channel_passes.cpp, rounded up)
+// in the type that it computes in (f32 for f32 and 16 bits), for each channel of its vector, or
+// each place of it. All further sums are in f64, in an order that the shapes and the device give.
+// So a sum is off by at most 512 * 2^-24 of the sum of the terms' magnitudes. Terms of moments are
+// differences from a value that the thread reads of the channel, and their squares: magnitudes are
+// those of the spread, not of the mean. In f64 they become differences from one value of the
+// channel, its origin, where that costs at most (spread of the origin / deviation)^2 * 2^-52.
 #pragma once
 
 #include "layer_support/channel_grid.hpp"
@@ -137,7 +137,8 @@ struct SumBlocks {
   AddSums<W> end = {};
 
   /// Pairs that the threads of a block share.
-  int shared() const { return ChannelGrid::kThreads * (grid.rows() ? kSize : 1); }
+  static int shared_of(bool rows) { return ChannelGrid::kThreads * (rows ? kSize : 1); }
+  int shared() const { return shared_of(grid.rows()); }
   int64_t blocks() const { return grid.blocks(); }
 
   CREMA_FUNCTOR void run(int phase, int64_t block, int thread, SumPair* shared) const {

@@ -1,6 +1,6 @@
 // How the blocks of threads of a device share a map whose channels have sums or coefficients of
-// their own (channel_blocks.hpp). All divisions are here and at the begin of a block: the loops of
-// threads add strides.
+// their own (channel_blocks.hpp). All divisions are here and at the beginning of a block: the loops
+// of threads add strides.
 //
 // Rows: the channels lie side by side (channels_last, matrices). A thread has a vector of
 // neighbouring channels, `width` threads lie side by side, and `lines` rows are read at once.

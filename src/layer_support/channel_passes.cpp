@@ -8,11 +8,12 @@
 namespace crema::channels {
 namespace {
 
-// Of a thread: some 32 vectors at most where one piece does, and 256 at most for the sake of
-// rounding. Maps have no such bound.
+// Of a thread: some 32 vectors at most where one piece does, and about 256 at most for the sake of
+// rounding: up to 512 where pieces are rounded up to whole rows and planes. Maps have no such
+// bound.
 constexpr GridLimits kSumLimits{.single = 32, .least = 16, .most = 256};
 constexpr GridLimits kMapLimits{.single = 2, .least = 2, .most = int64_t{1} << 40};
-constexpr int kMostMultiprocessors = 256, kMostResident = 4;
+constexpr int kMostResident = 4;
 
 int multiprocessors_of([[maybe_unused]] const ComputeDevice& device) {
 #ifdef __CUDACC__
@@ -22,11 +23,16 @@ int multiprocessors_of([[maybe_unused]] const ComputeDevice& device) {
   return kOfTests;
 }
 
-/// For a pass on a device.
-template <class Pass>
-GridLimits limits_for(const ComputeDevice& device, GridLimits limits) {
+/// For blocks of a device that share so many pairs.
+template <class Blocks>
+GridLimits limits_for(const ComputeDevice& device, GridLimits limits, [[maybe_unused]] int shared) {
+  static_assert(Blocks::kResident <= kMostResident);
   limits.multiprocessors = multiprocessors_of(device);
-  limits.blocks = Pass::kResident;
+  limits.blocks = Blocks::kResident;
+#ifdef __CUDACC__
+  // The memory that blocks share may be short before the registers are.
+  if (!device.on_host()) limits.blocks = cuda_resident_blocks<Blocks>(shared);
+#endif
   return limits;
 }
 
@@ -82,7 +88,8 @@ template <class S, class Term>
 PartialSums sum_terms(const ComputeDevice& device, const ChannelMaps& maps, const Term& term,
                       const AddSums<Wide<S>>& end) {
   const ChannelGrid grid(maps, kVector<S>, aligned(term.from),
-                         limits_for<Term>(device, kSumLimits));
+                         limits_for<SumBlocks<Term>>(
+                             device, kSumLimits, SumBlocks<Term>::shared_of(maps.view.inner == 1)));
   const SumMemory memory = sum_memory(device, grid);
   run_phases(device, SumBlocks<Term>{grid, term, memory.sums, memory.origins, end});
   return {memory.sums, grid.pieces, grid.count(), memory.origins};
@@ -124,14 +131,22 @@ ChannelMaps channels_of_samples(const Tensor& tensor) {
   return {{1, shape[0] * shape[1], inner}};
 }
 
-size_t sums_scratch_bytes(const ChannelMaps& maps) {
+size_t sums_scratch_bytes(Context& context, const ChannelMaps& maps) {
+  const ComputeDevice device =
+      context.on_gpu() ? ComputeDevice(context.backend()) : ComputeDevice();
+  return sums_scratch_bytes(multiprocessors_of(device), maps);
+}
+
+size_t sums_scratch_bytes(int multiprocessors, const ChannelMaps& maps) {
   GridLimits limits = kSumLimits;
-  limits.multiprocessors = kMostMultiprocessors;
-  limits.blocks = kMostResident;
+  limits.multiprocessors = multiprocessors;
   int64_t doubles = 0;
-  for (const int vector : {kVector<double>, kVector<float>, kVector<bfloat16>}) {
-    const ChannelGrid grid(maps, vector, true, limits);
-    doubles = std::max(doubles, doubles_of(grid.pieces + 1, grid.count(), true));
+  // More blocks do not always mean more pieces.
+  for (limits.blocks = 1; limits.blocks <= kMostResident; ++limits.blocks) {
+    for (const int vector : {kVector<double>, kVector<float>, kVector<bfloat16>}) {
+      const ChannelGrid grid(maps, vector, true, limits);
+      doubles = std::max(doubles, doubles_of(grid.pieces + 1, grid.count(), true));
+    }
   }
   return static_cast<size_t>(doubles) * sizeof(double);
 }
@@ -169,7 +184,7 @@ template <class T>
 void add_channel_sums(const ComputeDevice& device, const ChannelView& view, int64_t grain,
                       const T* values, bool overwrites, T* gradient) {
   if (device.on_host()) {
-    return channel_sums(device, view, grain, ValueTerm<T>{values},
+    return channel_sums(HostSide(), view, grain, ValueTerm<T>{values},
                         AccumulateSum<T>{static_cast<T>(overwrites ? 0 : 1), gradient});
   }
   const AddSums<T> to{gradient, nullptr, overwrites};
@@ -196,7 +211,7 @@ void map_affine(const ComputeDevice& device, const ChannelMaps& maps, const Tens
     const AffineMap<S> map{
         {device.read<S>(x), read<S>(device, add)}, {device.overwrite<S>(y)}, coefficients, relu};
     ChannelGrid grid(maps, kVector<S>, aligned(map.from) && is_aligned(map.to[0]),
-                     limits_for<AffineMap<S>>(device, kMapLimits));
+                     limits_for<MapBlocks<AffineMap<S>>>(device, kMapLimits, 0));
     grid.reversed = true;  // what the pass before read last may still be in the cache
     run_phases(device, MapBlocks<AffineMap<S>>{grid, map});
   });
@@ -216,7 +231,7 @@ void map_gradient(const ComputeDevice& device, const ChannelMaps& maps,
     if (d_add != nullptr) map.to[1] = device.overwrite<S>(*d_add);
     ChannelGrid grid(maps, kVector<S>,
                      aligned(map.from) && is_aligned(map.to[0]) && is_aligned(map.to[1]),
-                     limits_for<GradientMap<S>>(device, kMapLimits));
+                     limits_for<MapBlocks<GradientMap<S>>>(device, kMapLimits, 0));
     grid.reversed = true;
     run_phases(device, MapBlocks<GradientMap<S>>{grid, map});
   });

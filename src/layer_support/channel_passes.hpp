@@ -12,6 +12,8 @@
 #include <algorithm>
 
 #include "core/move.hpp"
+#include "crema/context.hpp"
+#include "crema/parameter.hpp"
 #include "layer_support/channel_blocks.hpp"
 
 namespace crema::channels {
@@ -29,8 +31,26 @@ struct PartialSums {
   int64_t pieces = 0, count = 0;
   const double* origins = nullptr;  // of moments, one a channel
 };
-/// At most so many bytes of pass_scratch() are taken by sums of such maps on any device.
-size_t sums_scratch_bytes(const ChannelMaps& maps);
+/// At most so many bytes of pass_scratch() are taken by sums of such maps on the device of the
+/// context.
+size_t sums_scratch_bytes(Context& context, const ChannelMaps& maps);
+/// The same on a device of so many multiprocessors.
+size_t sums_scratch_bytes(int multiprocessors, const ChannelMaps& maps);
+
+/// Sums that are the gradients of parameters, each of which may be null. What was cleared is
+/// overwritten.
+template <class T>
+AddSums<T> gradients_of(const ComputeDevice& device, Parameter* first, Parameter* second) {
+  AddSums<T> to;
+  const auto take = [&](Parameter* parameter, T*& values, bool& overwrites) {
+    if (parameter == nullptr || !parameter->needs_gradient) return;
+    overwrites = parameter->begin_gradient() == 0;
+    values = device.change<T>(parameter->diff);
+  };
+  take(first, to.of_first, to.first_overwrites);
+  take(second, to.of_second, to.second_overwrites);
+  return to;
+}
 
 /// Mean and variance of a channel of `count` values, from its moments.
 struct Moments {

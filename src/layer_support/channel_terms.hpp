@@ -21,15 +21,17 @@ template <class T>
 struct AddSums {
   T* of_first = nullptr;
   T* of_second = nullptr;
-  bool overwrites = false;  // what was there is not read
+  bool first_overwrites = false, second_overwrites = false;  // what was there is not read
 
   CREMA_FUNCTOR explicit operator bool() const { return of_first || of_second; }
   CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
-    if (of_first) of_first[c] = static_cast<T>(before(of_first[c]) + sums.first);
-    if (of_second) of_second[c] = static_cast<T>(before(of_second[c]) + sums.second);
+    if (of_first) add(sums.first, first_overwrites, of_first[c]);
+    if (of_second) add(sums.second, second_overwrites, of_second[c]);
   }
-  CREMA_FUNCTOR double before(const T& value) const {
-    return overwrites ? 0 : static_cast<double>(value);
+
+ private:
+  CREMA_FUNCTOR static void add(double sum, bool overwrites, T& to) {
+    to = static_cast<T>(overwrites ? sum : static_cast<double>(to) + sum);
   }
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "core/float_values.hpp"
 #include "layer_support/passes.hpp"
@@ -13,21 +14,46 @@
 
 namespace crema {
 
-/// Who runs an item of a pass of teams: threads of a warp, or one thread of the host. Lane `first`
-/// of `count` takes what the item sums up in steps of `count`, sum() adds up one value of each lane
-/// for all of them, and the lane with `writes` stores the result. All lanes call sum().
-struct OneTeam {
-  static constexpr int count = 1;
-  int first = 0;
-  bool writes = true;
+/// Who runs an item of a pass of teams: threads of a warp (backend/cuda/vectors.cuh), or what
+/// follows. Lane `first` of `count` takes what the item sums up in steps of `count`, sum() adds up
+/// one value of each lane for all of them, and the lane with `writes` stores the result. All lanes
+/// call sum().
+///
+/// For the device of the tests, the lanes run one after the other without a result. Then the first
+/// one runs again, gets the sums of all, and stores the result.
+struct TeamInTurn {
+  static constexpr int count = 3;
+  struct Sums {
+    std::vector<double> all;  // of the calls of sum(), in order
+    size_t next = 0;
+  };
+  int first;
+  bool writes;
+  Sums* sums;
+
+  template <class Body>
+  static void run(const Body& body, int64_t item) {
+    Sums sums;
+    for (int lane = 0; lane <= count; ++lane) {
+      sums.next = 0;
+      body(item, TeamInTurn{lane % count, lane == count, &sums});
+    }
+  }
   template <class T>
   CREMA_FUNCTOR T sum(T value) const {
+#ifndef __CUDA_ARCH__
+    if (sums->next == sums->all.size()) sums->all.push_back(0);
+    double& all = sums->all[sums->next++];
+    if (!writes) all += static_cast<double>(value);
+    return static_cast<T>(all);
+#else
     return value;
+#endif
   }
 };
 
 /// Calls body(at) for the packs of [0, count), `at` being a PackAt<T>. `vectors`: all operands are
-/// aligned().
+/// aligned(). For devices alone, as are ValuesOut.
 template <class T, class Body>
 void for_each_pack(const ComputeDevice& device, int64_t count, bool vectors, const Body& body) {
 #ifdef __CUDACC__
@@ -36,24 +62,18 @@ void for_each_pack(const ComputeDevice& device, int64_t count, bool vectors, con
   }
 #endif
   require_host(device);
-  constexpr int64_t kSize = kPackSize<T>;
-  if (queued_for_test(device, [=] {
-        for (int64_t first = 0; first < count; first += kSize) {
-          const int64_t some = std::min(kSize, count - first);
-          body(PackAt<T>{first, static_cast<int>(some), vectors && some == kSize});
-        }
-      }))
-    return;
-  parallel_for((count + kSize - 1) / kSize, kPassGrain, [=](int64_t begin, int64_t end) {
-    for (int64_t first = begin * kSize; first < std::min(end * kSize, count); first += kSize) {
+  queue_for_test(DeviceSide(device), [=] {
+    constexpr int64_t kSize = kPackSize<T>;
+    for (int64_t first = 0; first < count; first += kSize) {
       const int64_t some = std::min(kSize, count - first);
       body(PackAt<T>{first, static_cast<int>(some), vectors && some == kSize});
     }
   });
 }
 
-/// Calls body(i, team) for i in [0, count). On a device kTeams items share a warp, their threads in
-/// turn: 1 where an item's values are neighbours in memory, more where those of kTeams items are.
+/// Calls body(i, team) for i in [0, count), on a device. kTeams items share a warp, their threads
+/// in turn: 1 where an item's values are neighbours in memory, more where those of kTeams items
+/// are.
 template <int kTeams, class Body>
 void for_each_team(const ComputeDevice& device, int64_t count, const Body& body) {
 #ifdef __CUDACC__
@@ -62,12 +82,8 @@ void for_each_team(const ComputeDevice& device, int64_t count, const Body& body)
   }
 #endif
   require_host(device);
-  if (queued_for_test(device, [=] {
-        for (int64_t i = 0; i < count; ++i) body(i, OneTeam());
-      }))
-    return;
-  parallel_for(count, 1, [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(i, OneTeam());
+  queue_for_test(DeviceSide(device), [=] {
+    for (int64_t i = 0; i < count; ++i) TeamInTurn::run(body, i);
   });
 }
 

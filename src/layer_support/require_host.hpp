@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/move.hpp"
+#include "layer_support/sides.hpp"
 
 namespace crema {
 
@@ -10,13 +11,22 @@ namespace crema {
 /// passes.
 void require_host(const ComputeDevice& device);
 
+/// Queues the loop on the device of the tests.
+template <class Loop>
+void queue_for_test(const DeviceSide& device, const Loop& loop) {
+  device.backend()->queue_loop(loop);
+}
+
 /// On the device of the tests, queues the loop, which then need not run here: true. On the host:
 /// false.
 template <class Side, class Loop>
 bool queued_for_test(const Side& device, const Loop& loop) {
-  if (device.on_host()) return false;
-  device.backend()->queue_loop(loop);
-  return true;
+  if constexpr (kMayBeDevice<Side>) {
+    if (device.on_host()) return false;
+    queue_for_test(DeviceSide(device), loop);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace crema

@@ -30,9 +30,9 @@ struct MapsPack {
         h(maps.h),
         w(maps.w),
         vectors(aligned(x, y) && inner % N == 0),
-        by_packs(std::max<int64_t>((inner + N - 1) / N, 1), maps.count() + 1),
-        by_columns(std::max<int64_t>(w.rows, 1), maps.count() + 1),
-        by_rows(std::max<int64_t>(h.rows, 1), maps.count() + 1),
+        by_packs((inner + N - 1) / N, maps.count() + 1),
+        by_columns(w.rows, maps.count() + 1),
+        by_rows(h.rows, maps.count() + 1),
         from(x),
         to(y) {}
 

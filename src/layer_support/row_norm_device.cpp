@@ -141,6 +141,7 @@ std::vector<Option> RowNormLayer::device_options(Blobs bottom, Blobs top) const 
 void RowNormLayer::prepare_device(Blobs bottom, Blobs) {
   const Tensor& x = bottom[0]->data;
   scratch_bytes_ = channels::sums_scratch_bytes(
+      context(),
       runs_by_rows() ? ChannelMaps{{rows_.rows, rows_.size, 1}} : channels::channels_of_samples(x));
 }
 
@@ -165,8 +166,7 @@ void RowNormLayer::rows_backward_on(const ComputeDevice& device, Blobs top, bool
   const row_norm::Statistics known = statistics(device, false);
   const Coefficients<W> of_rows =
       channels::coefficients_in<W>(device, rows_.rows, 3, false, coefficients_);
-  const channels::AddSums<W> parameters{gradient_of<W>(device, bias_),
-                                        gradient_of<W>(device, scale_)};
+  const auto parameters = channels::gradients_of<W>(device, bias_, scale_);
   if (parameters) {  // first: dx may overwrite dy
     channels::add_column_sums<W>(device, rows_.rows, rows_.size, top[0]->diff, bottom[0]->data,
                                  of_rows.read(), parameters);
@@ -200,8 +200,7 @@ void RowNormLayer::groups_forward_on(const ComputeDevice& device, Blobs bottom, 
 template <class T>
 void RowNormLayer::groups_backward_on(const ComputeDevice& device, Blobs top, bool propagates,
                                       Blobs bottom) {
-  const channels::AddSums<T> parameters{gradient_of<T>(device, bias_),
-                                        gradient_of<T>(device, scale_)};
+  const auto parameters = channels::gradients_of<T>(device, bias_, scale_);
   if (!propagates && !parameters) return;
   const channels::GradientOperands from{&top[0]->diff, &bottom[0]->data};
   const ChannelMaps maps = channels::channels_of_samples(top[0]->diff);

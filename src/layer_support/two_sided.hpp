@@ -14,7 +14,8 @@
 // Types: a pass computes in dtype(). The parameters, what is exact (Layer::is_exact_bottom,
 // is_exact_top) and what the layer keeps between its passes have that type. A layer with
 // stores_16_bits() reads and writes its other bottoms and tops on a device in the type that they
-// have, for example by ValuesIn and ValuesOut (core/float_values.hpp).
+// have: by ValuesIn and ValuesOut (core/float_values.hpp), or by passes that are compiled for each
+// type (dispatch_any_float()).
 #pragma once
 
 #include <string>

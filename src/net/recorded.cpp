@@ -9,8 +9,9 @@
 namespace crema {
 namespace {
 
-/// More records of a part, and it runs plainly: what it needs changes all the time.
-constexpr int kMostMade = 24;
+/// More records in a row that are launched less than kWorthwhile times, and a part runs plainly:
+/// what it needs changes all the time.
+constexpr int kMostWasted = 24, kWorthwhile = 4;
 /// Those that are kept: for cleared gradients and for others.
 constexpr size_t kMostKept = 2;
 constexpr size_t kFewestActions = 2;
@@ -23,6 +24,11 @@ bool may_record(const Plan& plan) {
 /// A seed that the layer reads on the host.
 bool is_host_seed(const Action& action) {
   return action.kind == Action::Kind::seed && action.weight != 0 && action.into->count() <= 1;
+}
+
+/// A seed that is queued on the device, with the loss scale of the time.
+bool is_device_seed(const Action& action) {
+  return action.kind == Action::Kind::seed && action.weight != 0 && !is_host_seed(action);
 }
 
 bool kernel_allows(const Plan& plan, const Program& program, NodeId id) {
@@ -111,7 +117,8 @@ void RecordedPass::split(const Plan& plan) {
     for (Part& known : parts_) {
       part.has_run = part.has_run || known.has_run;
       if (!part.recordable || known.begin != part.begin || known.end != part.end) continue;
-      part.made = known.made;
+      part.launches = known.launches;
+      part.wasted = known.wasted;
       part.records = std::move(known.records);
     }
   }
@@ -133,18 +140,22 @@ void RecordedPass::run_part(Plan& plan, Part& part, const std::function<void(siz
     for (size_t i = part.begin; i < part.end; ++i) run(i);
     part.has_run = true;
   };
-  if (!part.recordable || !part.has_run || part.made >= kMostMade) return run_plainly();
+  if (!part.recordable || !part.has_run || part.wasted >= kMostWasted) return run_plainly();
   const auto usable =
       std::ranges::find_if(part.records, [&](const Record& r) { return is_valid(plan, r); });
   if (usable != part.records.end()) return launch(plan, part, *usable, run);
+  std::erase_if(part.records, is_stale);
   // Those whose memory is gone are of no use any more.
   if (part.records.size() == kMostKept) part.records.erase(part.records.begin());
+  part.wasted = part.launches >= kWorthwhile ? 0 : part.wasted + 1;
+  part.launches = 0;
   const std::vector<bool> before = cleared(plan);
   size_t at = part.begin;
   try {
-    Record made = record(plan, part, run, at);
-    ++part.made;
-    part.records.push_back(std::move(made));
+    part.records.push_back(record(plan, part, run, at));
+  } catch (const StaleRecord&) {
+    set_cleared(plan, before);
+    return run_plainly();
   } catch (const Error& error) {
     // Whether that is an Error of the layer itself shows when it runs plainly.
     set_cleared(plan, before);
@@ -169,7 +180,7 @@ RecordedPass::Record RecordedPass::record(Plan& plan, const Part& part,
   Record made;
   made.cleared_before = cleared(plan);
   AccessLog log;
-  {
+  try {
     Recording recording(backend, log);
     for (at = part.begin; at < part.end; ++at) {
       if (is_host_seed(actions_[at])) {
@@ -179,10 +190,15 @@ RecordedPass::Record RecordedPass::record(Plan& plan, const Part& part,
       run(at);
     }
     made.graph = recording.end();
+  } catch (...) {
+    if (checked) device_run.note_checked();
+    throw;
   }
   made.checks = device_run.take_checked();
   if (checked || made.checks) device_run.note_checked();
   made.cleared_after = cleared(plan);
+  for (size_t i = part.begin; i < part.end; ++i)
+    made.has_seeds = made.has_seeds || is_device_seed(actions_[i]);
   made.loss_scale = plan.loss_scale;
   made.generation = backend.generation();
   made.derived = log.derived();
@@ -198,20 +214,25 @@ RecordedPass::Record RecordedPass::record(Plan& plan, const Part& part,
 
 bool RecordedPass::is_valid(const Plan& plan, const Record& record) const {
   if (record.generation != plan.context->backend().generation() ||
-      record.loss_scale != plan.loss_scale || record.cleared_before != cleared(plan))
+      (record.has_seeds && record.loss_scale != plan.loss_scale) ||
+      record.cleared_before != cleared(plan) || is_stale(record))
     return false;
   for (const Use& use : record.uses) {
     const std::shared_ptr<Memory> memory =
         use.buffer >= 0 ? memory_of(*plan.program, use.buffer) : use.entry.memory.lock();
     if (memory == nullptr || memory->on_device() != use.entry.contents) return false;
   }
-  return std::ranges::all_of(record.derived, [](const AccessLog::Derived& form) {
+  return true;
+}
+
+bool RecordedPass::is_stale(const Record& record) {
+  return !std::ranges::all_of(record.derived, [](const AccessLog::Derived& form) {
     const std::shared_ptr<Memory> memory = form.memory.lock();
     return memory != nullptr && memory->version() == form.version;
   });
 }
 
-void RecordedPass::launch(Plan& plan, const Part& part, Record& record,
+void RecordedPass::launch(Plan& plan, Part& part, Record& record,
                           const std::function<void(size_t)>& run) const {
   for (size_t i = part.begin; i < part.end; ++i) {
     if (is_host_seed(actions_[i])) run(i);
@@ -225,6 +246,7 @@ void RecordedPass::launch(Plan& plan, const Part& part, Record& record,
       memory->access(Access::change, &backend);
   }
   backend.launch(*record.graph);
+  ++part.launches;
   if (record.checks) plan.context->device_run().note_checked();
   set_cleared(plan, record.cleared_after);
 }

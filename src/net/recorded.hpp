@@ -4,9 +4,10 @@
 // The first pass runs plainly: kernels take memory and libraries choose. The second one records,
 // later ones launch. A launch needs what the record was made with: the same addresses, the same
 // loss scale, gradients that are cleared or not. Where a tensor has other memory, or a graph of the
-// device was invalidated, the actions are recorded again. An action that waits, takes memory or
-// copies from or to the host while it is recorded stays out of records from then on, and Net::notes
-// says so.
+// device was invalidated, the actions are recorded again. So they are where values have changed
+// from which the host derives others, such as folded weights: once plainly, which derives them, and
+// then recorded. An action that waits, takes memory or copies from or to the host while it is
+// recorded stays out of records from then on, and Net::notes says so.
 //
 // The host keeps book of which copy of a memory is current. A record repeats that too: its accesses
 // (core/access_log.hpp) are made before the launch, so that what the host has written since is
@@ -44,6 +45,7 @@ class RecordedPass {
     std::vector<Use> uses;
     std::vector<AccessLog::Derived> derived;
     std::vector<bool> cleared_before, cleared_after;  // of each parameter of the net
+    bool has_seeds = false;                           // that hold the loss scale
     double loss_scale = 1;
     uint64_t generation = 0;
     bool checks = false;  // DeviceRun::take_checked()
@@ -53,7 +55,8 @@ class RecordedPass {
     size_t begin = 0, end = 0;
     bool recordable = false;
     bool has_run = false;
-    int made = 0;                      // records ever
+    int launches = 0;                  // since the last record was made, or tried
+    int wasted = 0;                    // records in a row that were hardly launched
     std::vector<Record> records = {};  // of the last ones
   };
 
@@ -62,8 +65,9 @@ class RecordedPass {
   /// Error where an action cannot be recorded; `at` is that one.
   Record record(Plan& plan, const Part& part, const std::function<void(size_t)>& run, size_t& at);
   bool is_valid(const Plan& plan, const Record& record) const;
-  void launch(Plan& plan, const Part& part, Record& record,
-              const std::function<void(size_t)>& run) const;
+  /// Values that the record follows from have changed, or are gone: it never becomes valid again.
+  static bool is_stale(const Record& record);
+  void launch(Plan& plan, Part& part, Record& record, const std::function<void(size_t)>& run) const;
 
   const std::vector<Action>& actions_;
   std::vector<Part> parts_;

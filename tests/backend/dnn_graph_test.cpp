@@ -74,10 +74,8 @@ TEST(DnnGraph, AllDescriptorsAreMadeWithoutADevice) {
     std::vector<DnnDescriptor> tensors;
     EXPECT_EQ(all.describe(tensors).size(), 4U);
     EXPECT_EQ(tensors.size(), 8U);
-    const DnnTensor dx = dnn_between(9, x), masked = dnn_channels_last(10, type, x.dims);
-    other.convolve(DnnPass::data, window, dx, w, y);
-    other.relu_backward(dx, x, 0, masked);
-    EXPECT_EQ(other.describe(tensors).size(), 2U);
+    other.convolve(DnnPass::data, window, x, w, y);
+    EXPECT_EQ(other.describe(tensors).size(), 1U);
     EXPECT_NE(all.key(), other.key());
     DnnGraph weights;
     weights.convolve(DnnPass::weights, window, x, w, y);
@@ -111,9 +109,8 @@ TEST_F(DnnPlansOfH200, EveryPassOfResNetHasOnes) {
           for (const DnnWay& way : found) {
             EXPECT_TRUE(names.insert(way.str()).second) << way.str() << " twice";
             EXPECT_TRUE(way.candidate->notes().same_every_time);
-            EXPECT_FALSE(way.candidate->notes().rounds_inputs);
+            EXPECT_TRUE(way.candidate->notes().keeps_f32());
           }
-          EXPECT_TRUE(found[0].candidate->notes().tensor_cores) << found[0].str();
           EXPECT_EQ(found[0].fused, ends && pass == DnnPass::forward);
         }
       }
@@ -191,6 +188,77 @@ TEST_F(DnnPlansOfH200, PlansKnowTheirScratchMemory) {
     if (pass == DnnPass::weights) {
       EXPECT_GE(convolution.scratch_bytes(), 64U * 64 * 9 * size_of(way.gradient));
     }
+  }
+}
+
+TEST_F(DnnPlansOfH200, TheLimitIsForAllScratchMemory) {
+  DnnConvolutionProblem problem = image_problem(DType::bf16, 3, 224, 64, 7, 2, 3);
+  problem.ends_here = problem.contiguous_source = true;
+  std::string why;
+  const DnnWay way = ways(problem, DnnPass::forward)[0];
+  ASSERT_TRUE(way.deep);
+  const size_t bytes = DnnConvolution(problem, way).scratch_bytes();
+  EXPECT_GT(bytes, way.candidate->plan(why)->workspace());
+  EXPECT_TRUE(dnn_can_run(problem, way, {.workspace_limit = bytes}, why)) << why;
+  EXPECT_FALSE(dnn_can_run(problem, way, {.workspace_limit = bytes - 1}, why));
+  EXPECT_NE(why.find("workspace_limit"), std::string::npos) << why;
+}
+
+TEST_F(DnnPlansOfH200, AnEngineIsFoundByItsName) {
+  const DnnConvolutionProblem bounds = image_problem(DType::bf16, 64, 14, 64, 3, 1, 1);
+  DnnConvolutionProblem fewer = bounds;
+  fewer.images = 7;
+  fewer.relu = 0;
+  for (const DnnPass pass : {DnnPass::forward, DnnPass::data, DnnPass::weights}) {
+    std::string why;
+    const DnnWay of_bounds = ways(bounds, pass)[0];
+    const size_t before = plans().queries();
+    const auto found = dnn_way(plans(), fewer, pass, {}, of_bounds.str(), why);
+    ASSERT_TRUE(found) << of_bounds.str() << ": " << why;
+    EXPECT_EQ(found->str(), of_bounds.str());
+    EXPECT_TRUE(dnn_can_run(fewer, *found, {}, why)) << why;
+    EXPECT_EQ(plans().queries(), before);
+  }
+  std::string why;
+  EXPECT_FALSE(dnn_way(plans(), bounds, DnnPass::forward, {}, "forward engine 999999", why));
+  EXPECT_FALSE(dnn_way(plans(), bounds, DnnPass::forward, {}, "exact forward 1", why));
+}
+
+TEST_F(DnnPlansOfH200, AForgottenPlanIsMadeAgainAndARunKeepsIts) {
+  const DnnConvolutionProblem problem = image_problem(DType::bf16, 64, 28, 64, 3, 1, 1);
+  const DnnWay way = ways(problem, DnnPass::forward)[0];
+  const DnnConvolution convolution(problem, way);
+  std::string why;
+  const std::weak_ptr<const DnnPlan> first = way.candidate->plan(why);
+  way.candidate->forget();
+  EXPECT_FALSE(first.expired());
+  EXPECT_EQ(way.candidate->workspace(why), convolution.scratch_bytes());
+  EXPECT_NE(way.candidate->plan(why), first.lock());
+}
+
+TEST_F(DnnPlansOfH200, GraphsThatWereUsedLastAreKept) {
+  DnnPlans few(DnnDevice::described(kH200));
+  DnnConvolutionProblem problem = image_problem(DType::bf16, 16, 8, 16, 1, 1, 0);
+  std::string why;
+  const std::string name = dnn_ways(few, problem, DnnPass::forward, {}, why).at(0).str();
+  for (size_t i = 0; i < DnnPlans::kMostGraphs + 20; ++i) {
+    problem.images = static_cast<int64_t>(i) + 1;
+    ASSERT_TRUE(dnn_way(few, problem, DnnPass::forward, {}, name, why)) << why;
+  }
+  EXPECT_EQ(few.graphs(), DnnPlans::kMostGraphs);
+}
+
+TEST_F(DnnPlansOfH200, RoundedGradientsAndTheLastResortComeLater) {
+  const DnnConvolutionProblem problem = image_problem(DType::bf16, 64, 28, 64, 3, 1, 1);
+  std::string why;
+  for (const DnnWay& way : ways(problem, DnnPass::weights)) EXPECT_EQ(way.gradient, DType::f32);
+  const auto rounded =
+      dnn_ways(plans(), problem, DnnPass::weights, {}, why, DnnSearch::rounded_gradients);
+  EXPECT_FALSE(rounded.empty()) << why;
+  for (const DnnWay& way : rounded) EXPECT_EQ(way.gradient, DType::bf16);
+  for (const DnnPass pass : {DnnPass::forward, DnnPass::data, DnnPass::weights}) {
+    for (const DnnWay& way : dnn_ways(plans(), problem, pass, {}, why, DnnSearch::last_resort))
+      EXPECT_TRUE(way.candidate->notes().same_every_time) << way.str();
   }
 }
 

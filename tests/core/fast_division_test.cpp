@@ -62,6 +62,17 @@ TEST(FastDivision, OfAnyNumbersIsThatOfTheProcessor) {
   }
 }
 
+TEST(FastDivision, WithoutNumbersTakesAnyDivisor) {
+  for (const int64_t below : {0, 1}) {
+    const FastDivision by(0, below);
+    EXPECT_EQ(by.divisor(), 1);
+    EXPECT_EQ(0 / by, 0);
+    EXPECT_EQ(0 % by, 0);
+  }
+  EXPECT_THROW(FastDivision(0, 2), Error);
+  EXPECT_THROW(FastDivision(-1, kWide), Error);
+}
+
 TEST(FastDivision, ByOneIsTheNumber) {
   const FastDivision by;
   for (const int64_t n : {int64_t{0}, int64_t{5}, kNarrow - 1}) EXPECT_EQ(n / by, n);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -54,7 +55,8 @@ TEST(Packs, ReadAndWriteWhatIsThereAndNothingElse) {
   for (const DType from : kStored) {
     for (const DType to : kStored) {
       for (const size_t count : {1U, 7U, 8U, 9U, 24U, 29U}) {
-        for (const size_t shift : {0U, 4U, 8U}) {
+        for (const size_t shift : {0U, 2U, 4U, 8U}) {
+          if (shift == 2 && std::max(size_of(from), size_of(to)) > 2) continue;
           SCOPED_TRACE(text(to_string(from), " ", to_string(to), " ", count, " ", shift));
           Buffer x(from, shift, count), y(to, shift, count);
           for (size_t i = 0; i < count; ++i) x.set(i, 0.3 * static_cast<double>(i) - 2);

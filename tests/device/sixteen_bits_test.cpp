@@ -195,6 +195,17 @@ std::vector<RoomCase> rooms() {
         {.layer = of("LRN", "lrn_param { norm_region: WITHIN_CHANNEL alpha: 2 }"),
          .bottoms = {images}},
         {kFormats[0]}, 4);
+    // Without k, the scale of channels that are not there may be 0.
+    std::vector<double> edges_are_zero;
+    for (int64_t i = 0; i < channels * 6; ++i) {
+      const int64_t c = i / 6;
+      const bool edge = c == 0 || c == channels - 1;
+      edges_are_zero.push_back(edge ? 0 : 0.5 + 0.25 * static_cast<double>(i * 7 % 11));
+    }
+    add("LRNWithoutK" + c,
+        {.layer = of("LRN", "lrn_param { alpha: 2 k: 0 local_size: 5 }"),
+         .bottoms = {given({1, channels, 2, 3}, edges_are_zero)}},
+        kFormats, 4);
     for (const char* slopes : {"", "prelu_param { channel_shared: true }"}) {
       add(text("PReLU", *slopes ? "OfOneSlope" : "", c),
           {.layer = of("PReLU", slopes), .bottoms = {images}});
@@ -241,6 +252,18 @@ std::vector<RoomCase> rooms() {
 
 INSTANTIATE_TEST_SUITE_P(Rooms, SixteenBits, testing::ValuesIn(rooms()),
                          [](const auto& room) { return room.param.name; });
+
+TEST(SixteenBitRooms, TakeMapsWithoutChannels) {
+  const Input none = uniform({2, 0, 3, 3});
+  for (const LayerCase& layer :
+       {LayerCase{.layer = of("Axpy"), .bottoms = {uniform({2, 0, 1, 1}), none, none}},
+        LayerCase{.layer = of("SpatialDropout"), .bottoms = {none}},
+        LayerCase{.layer = of("LRN"), .bottoms = {none}},
+        LayerCase{.layer = of("Dropout"), .bottoms = {none}}}) {
+    SCOPED_TRACE(layer.layer);
+    check_on_device({"none", layer}, DType::bf16, false);
+  }
+}
 
 // Between the conversion of the input and the loss nothing is converted.
 TEST(SixteenBitNets, HaveNoConversionsBetweenRoomsThatTakeThem) {

@@ -473,20 +473,40 @@ TEST(ChannelPasses, GridsOfLargeMapsFillADevice) {
   }
 }
 
-TEST(ChannelPasses, SumsAreTheSameAgain) {
+TEST(ChannelPasses, TakeNoMoreMemoryThanWasPlanned) {
   if (skips()) GTEST_SKIP() << kWhy;
-  FakeDevice device;
-  const MapCase c{{8, 24, 40, 41}, Format::channels_last};
-  const Tensor x = drawn(c, DType::bf16, 17);
-  const auto sums = [&] {
-    const auto found = channels::total_sums(
-        ComputeDevice(device),
-        channels::moment_sums(ComputeDevice(device), channels::channels_of(x), x));
-    std::vector<double> values;
-    for (int64_t i = 0; i < found.count; ++i) values.push_back(found.sums[i].second);
-    return values;
+  Context context;
+  const auto expect_planned = [](size_t planned, int64_t pieces, int64_t count) {
+    // The sums of all pieces, their total, and the origins.
+    const int64_t taken = (2 * (pieces + 1) * count + count) * int64_t{sizeof(double)};
+    EXPECT_GE(static_cast<int64_t>(planned), taken);
   };
-  EXPECT_EQ(sums(), sums());
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    for (const MapCase& c : cases()) {
+      SCOPED_TRACE(name_of(c, dtype));
+      FakeDevice device;
+      const Tensor x = drawn(c, dtype, 17);
+      const ChannelMaps maps = maps_of(c, x);
+      const auto sums = channels::moment_sums(ComputeDevice(device), maps, x);
+      expect_planned(channels::sums_scratch_bytes(context, maps), sums.pieces, sums.count);
+    }
+  }
+  // Devices of any size, and maps whose pieces are more than one turn of blocks.
+  const std::vector<ChannelView> views = {{96 * 112 * 112, 128, 1}, {256 * 32 * 32, 2048, 1},
+                                          {65536, 8192, 1},         {256, 64, 112 * 112},
+                                          {256, 2048, 49},          {1, 1, int64_t{1} << 30}};
+  for (const ChannelView& view : views) {
+    for (int multiprocessors = 64; multiprocessors <= 160; ++multiprocessors) {
+      const size_t planned = channels::sums_scratch_bytes(multiprocessors, {view});
+      for (const int vector : {2, 4, 8}) {
+        for (int blocks = 1; blocks <= 4; ++blocks) {
+          const GridLimits limits{multiprocessors, blocks, 32, 16, 256};
+          const ChannelGrid grid({view}, vector, true, limits);
+          expect_planned(planned, grid.pieces, grid.count());
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

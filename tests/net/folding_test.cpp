@@ -179,7 +179,7 @@ TEST_F(Folding, OfSharedParametersIsShared) {
     net.forward();
     auto& conv = static_cast<ConvolutionLayer&>(net.layer("conv"));
     ConvolutionEnds ends(conv);
-    ends.fold();
+    ends.fold(ComputeDevice());
     EXPECT_NE(ends.weights().storage(), conv.params()[0]->storage());
     return ends.weights().storage();
   };

@@ -1,11 +1,16 @@
-// Passes that a device records: shapes that change, masks of dropout, what stays out of records.
+// Passes that a device records: shapes that change, masks of dropout, weights that the host folds,
+// what stays out of records.
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "core/access_log.hpp"
 #include "crema/net.hpp"
+#include "crema/registry.hpp"
+#include "layers/convolution/convolution.hpp"
+#include "layers/convolution/ends.hpp"
 #include "support/fake_device.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
@@ -113,6 +118,67 @@ TEST_F(Recorded, DropoutDrawsTheMasksOfTheCpu) {
   EXPECT_EQ(on.device->launches, 4);
 }
 
+TEST_F(Recorded, PoolingThatSamplesDrawsTheChoicesOfTheCpu) {
+  OnDevice on;
+  const NetParameter param = test::net_param(
+      "layer { name: 'x' type: 'Input' top: 'x' "
+      "input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } } "
+      "layer { name: 'pool' type: 'Pooling' bottom: 'x' top: 'pool' "
+      "pooling_param { pool: STOCHASTIC kernel_size: 2 stride: 2 } } "
+      "layer { name: 'spp' type: 'SPP' bottom: 'x' top: 'spp' "
+      "spp_param { pool: STOCHASTIC pyramid_height: 2 } } "
+      "layer { name: 'relu' type: 'ReLU' bottom: 'spp' top: 'relu' }");
+  const NetOptions options{.phase = Phase::train, .backward = NetOptions::Backward::no};
+  Net net(param, on.context, options);
+  Context context({.threads = 1, .engine = "reference"});
+  Net on_cpu(param, context, options);
+  test::fill_inputs(net, 0.5, 2);
+  test::fill_inputs(on_cpu, 0.5, 2);
+  for (const char* top : {"pool", "relu"}) {
+    SCOPED_TRACE(top);
+    std::vector<float> before;
+    for (int pass = 0; pass < 5; ++pass) {
+      net.forward();
+      on_cpu.forward();
+      const std::vector<float> found = values(net.output(top));
+      EXPECT_EQ(found, values(on_cpu.output(top))) << pass;
+      EXPECT_NE(found, before) << pass;
+      before = found;
+    }
+  }
+}
+
+// What maxima remember keeps its memory, although its type is not that of the host.
+TEST_F(Recorded, TwoShapesOfTrainingKeepARecordEach) {
+  OnDevice on;
+  const NetParameter param = test::net_param(
+      "force_backward: true "
+      "layer { name: 'x' type: 'Input' top: 'x' "
+      "input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } } "
+      "layer { name: 'pool' type: 'Pooling' bottom: 'x' top: 'pool' "
+      "pooling_param { kernel_size: 2 stride: 2 } } "
+      "layer { name: 'loss' type: 'Reduction' bottom: 'pool' top: 'loss' loss_weight: 1 "
+      "reduction_param { operation: MEAN } }");
+  Net net(param, on.context, {.phase = Phase::train});
+  const auto run = [&](int64_t side) {
+    net.reshape_input("x", {2, 3, side, side});
+    test::fill_inputs(net);
+    net.forward();
+    net.backward();
+  };
+  for (int i = 0; i < 4; ++i) {
+    run(8);
+    run(12);
+  }
+  const int captures = on.device->captures;
+  EXPECT_GE(captures, 2);
+  for (int i = 0; i < 6; ++i) {
+    run(8);
+    run(12);
+  }
+  EXPECT_EQ(on.device->captures, captures);
+}
+
 TEST_F(Recorded, LeavesOutWhatReadsOnTheHost) {
   OnDevice on;
   // Embed reads its indices on the host.
@@ -139,6 +205,125 @@ TEST_F(Recorded, LeavesOutWhatReadsOnTheHost) {
   EXPECT_EQ(on.device->captures, 1);
   EXPECT_NE(on.log.find("CUDA graphs leave out a step"), std::string::npos) << on.log;
   EXPECT_NE(on.log.find("'e'"), std::string::npos) << on.log;
+}
+
+/// A convolution of kernel size 1 on a device. As that of cuDNN, it folds scales and shifts on the
+/// host, and reads a copy of the weights.
+class FoldingKernel : public Kernel {
+ public:
+  explicit FoldingKernel(ConvolutionLayer& layer)
+      : Kernel(layer), layer_(layer), device_(layer.context().backend()), ends_(layer) {}
+  void forward(Blobs bottom, Blobs top) override {
+    ends_.fold(device_);
+    DeviceBackend& backend = *device_.backend();
+    copy_ = ends_.weights().values().derived("copy", [&](const Tensor& values) {
+      if (backend.access_log() != nullptr) throw StaleRecord("copies weights");
+      Tensor made(values.shape());
+      copy(device_, values, made);
+      return made;
+    });
+    const ConvolutionGeometry& g = layer_.geometry();
+    const float *x = device_.read<float>(bottom[0]->data), *w = device_.read<float>(*copy_),
+                *shift = device_.read<float>(ends_.bias()->data);
+    float* const y = device_.overwrite<float>(top[0]->data);
+    const int64_t outputs = g.outputs, channels = g.channels, rows = g.batch * g.outputs;
+    const int64_t pixels = top[0]->count() / rows;
+    backend.queue_loop([=] {
+      for (int64_t i = 0; i < rows * pixels; ++i) {
+        const int64_t image = i / pixels / outputs, output = i / pixels % outputs;
+        y[i] = shift[output];
+        for (int64_t c = 0; c < channels; ++c) {
+          y[i] += w[output * channels + c] * x[(image * channels + c) * pixels + i % pixels];
+        }
+      }
+    });
+  }
+  void backward(Blobs, const std::vector<bool>&, Blobs) override {}
+  bool capturable() const override { return true; }
+
+ private:
+  ConvolutionLayer& layer_;
+  ComputeDevice device_;
+  ConvolutionEnds ends_;
+  std::shared_ptr<const Tensor> copy_;
+};
+
+class FoldingEngine : public Engine {
+ public:
+  std::vector<Option> options(const Layer&, Blobs bottom, Blobs top, std::string&) const override {
+    return {uniform_option(bottom, top, DType::f32)};
+  }
+  std::unique_ptr<Kernel> make(Layer& layer, const Option&, Blobs, Blobs) const override {
+    return std::make_unique<FoldingKernel>(static_cast<ConvolutionLayer&>(layer));
+  }
+};
+
+TEST_F(Recorded, WeightsThatTheHostFoldsFollowTheParameters) {
+  const std::string type = "FoldingConvolution";
+  Registry& registry = Registry::instance();
+  if (!registry.has(type)) {
+    add_convolution_type(registry, type, ConvolutionGeometry::Kind::convolution);
+    registry.add_engine<FoldingEngine>(type, "folding", DeviceType::cuda);
+  }
+  const NetParameter param = test::net_param(
+      "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 dim: 4 dim: 5 "
+      "} } } layer { name: 'c' type: 'FoldingConvolution' bottom: 'x' top: 'c' convolution_param { "
+      "num_output: 4 kernel_size: 1 bias_term: false } } "
+      "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' } "
+      "layer { name: 'sc' type: 'Scale' bottom: 'c' top: 'c' scale_param { bias_term: true } } "
+      "layer { name: 'y' type: 'AbsVal' bottom: 'c' top: 'y' }");
+  OnDevice on;
+  Net net(param, on.context, {.phase = Phase::test});
+  Context context({.threads = 1, .engine = "reference"});
+  Net on_cpu(param, context, {.phase = Phase::test, .fuse = false});
+  const auto set = [&](const std::string& layer, size_t parameter, float first) {
+    for (Net* each : {&net, &on_cpu}) {
+      const auto values = each->layer(layer).params()[parameter]->data.changing<float>();
+      for (int64_t i = 0; i < each->layer(layer).params()[parameter]->data.count(); ++i)
+        values[i] = first + 0.25F * static_cast<float>(i % 3);
+    }
+  };
+  std::vector<float> before;
+  const auto run = [&](bool same) {
+    for (Net* each : {&net, &on_cpu}) {
+      test::fill_inputs(*each);
+      each->forward();
+    }
+    const std::vector<float> found = values(net.output("y")), expected = values(on_cpu.output("y"));
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], expected[i], 1e-5 * (1 + expected[i])) << i;
+    EXPECT_EQ(found == before, same);
+    before = found;
+  };
+  set("c", 0, -0.5F);
+  set("bn", 0, 0.1F);
+  set("bn", 1, 0.5F);
+  set("bn", 2, 1);
+  set("sc", 0, 0.5F);
+  set("sc", 1, 0);
+  run(false);
+  for (int pass = 0; pass < 4; ++pass) run(true);
+  int captures = 1;
+  EXPECT_EQ(on.device->captures, captures);
+  for (const auto& [layer, parameter] :
+       {std::pair("sc", 0), {"sc", 1}, {"bn", 0}, {"bn", 1}, {"c", 0}}) {
+    SCOPED_TRACE(text(layer, " ", parameter));
+    set(layer, static_cast<size_t>(parameter), 0.75F);
+    // A plain pass that folds, one that records, and launches.
+    const int launches = on.device->launches;
+    run(false);
+    for (int pass = 0; pass < 5; ++pass) run(true);
+    EXPECT_EQ(on.device->captures, ++captures);
+    EXPECT_EQ(on.device->launches, launches + 5);
+  }
+  // Tests after each of many iterations of training do not end the records.
+  for (int test = 0; test < 30; ++test) {
+    set("sc", 1, static_cast<float>(test));
+    run(false);
+    for (int pass = 0; pass < 5; ++pass) run(true);
+  }
+  EXPECT_EQ(on.device->captures, captures + 30);
+  EXPECT_EQ(on.log.find("graphs leave out a step"), std::string::npos) << on.log;
 }
 
 TEST_F(Recorded, GraphsOffRecordNothing) {

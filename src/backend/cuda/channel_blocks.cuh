@@ -25,6 +25,17 @@ __global__ void __launch_bounds__(ChannelGrid::kThreads, Blocks::kResident)
   }
 }
 
+/// How many blocks that share so many pairs a multiprocessor runs at once.
+template <class Blocks>
+int cuda_resident_blocks(int shared) {
+  int blocks = 0;
+  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                 &blocks, phases_kernel<Blocks>, ChannelGrid::kThreads,
+                 static_cast<size_t>(shared) * sizeof(SumPair)),
+             "asking for the occupancy of a kernel");
+  return std::clamp(blocks, 1, Blocks::kResident);
+}
+
 /// Runs all phases of all blocks.
 template <class Blocks>
 void cuda_run_phases(CudaBackend& backend, const Blocks& body) {

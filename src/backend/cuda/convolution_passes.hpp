@@ -32,6 +32,8 @@ void deepen_pixels(CudaBackend& backend, const DepthMap& map, int64_t images,
 struct ChannelRows {
   DType dtype = DType::f32;
   int64_t rows = 0, channels = 0;
+
+  size_t count() const { return static_cast<size_t>(rows * channels); }
 };
 
 /// y = relu(y + bias + other). bias (f32) and other (as y) may be null.

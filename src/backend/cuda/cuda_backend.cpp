@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backend/cuda/dnn_plans.hpp"
-#include "crema/error.hpp"
+#include "core/memory_error.hpp"
 
 namespace crema {
 namespace {
@@ -143,18 +143,23 @@ void* CudaBackend::allocate(size_t bytes) {
   if (status == cudaErrorMemoryAllocation && pool_) {
     // What the pool keeps may lie in pieces that are too small.
     cudaGetLastError();
-    cudaStreamSynchronize(stream_);
-    cudaMemPoolTrimTo(pool_, 0);
+    trim();
     status = take();
   }
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw Error("cannot allocate ", bytes, " bytes (", bytes >> 20, " MiB) on CUDA device ", index_,
-                ", which has ", free_bytes() >> 20,
-                " MiB free; use a smaller batch or fewer nets at once");
+    throw MemoryError("cannot allocate ", bytes, " bytes (", bytes >> 20, " MiB) on CUDA device ",
+                      index_, ", which has ", free_bytes() >> 20,
+                      " MiB free; use a smaller batch or fewer nets at once");
   }
   cuda_check(status, "cudaMalloc");
   return pointer;
+}
+
+void CudaBackend::trim() {
+  if (!pool_) return;
+  cudaStreamSynchronize(stream_);
+  cudaMemPoolTrimTo(pool_, 0);
 }
 
 void CudaBackend::release(void* pointer) noexcept {

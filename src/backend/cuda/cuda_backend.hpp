@@ -61,6 +61,7 @@ class CudaBackend : public DeviceBackend {
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
 
+  /// MemoryError (core/memory_error.hpp) where there is not enough.
   void* allocate(size_t bytes) override;
   void release(void* pointer) noexcept override;
   void copy_to_device(void* device, const void* host, size_t bytes) override;
@@ -104,6 +105,8 @@ class CudaBackend : public DeviceBackend {
   /// Memory for one piece of work, until the next call: what runs in the stream later may overwrite
   /// it.
   void* scratch(size_t bytes);
+  /// Gives released memory back to the device, which other contexts and processes use too. Waits.
+  void trim();
   /// Error while work is recorded; `what` it does.
   void refuse_in_capture(const char* what) const;
 

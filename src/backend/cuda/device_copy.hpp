@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend/cuda/cuda_backend.hpp"
+#include "core/access_log.hpp"
 #include "crema/parameter.hpp"
 
 namespace crema {
@@ -30,6 +31,7 @@ class DeviceCopy {
   const void* get(CudaBackend& backend, ParameterStorage& storage, const Make& make) {
     // Asked for in each pass, so that a record of the pass knows what it follows from.
     kept_ = storage.derived(form_, [&](const Tensor& values) {
+      if (backend.access_log() != nullptr) throw StaleRecord("copies weights in each pass");
       Tensor copy(Shape{static_cast<int64_t>(bytes_)}, DType::u8);
       make(values.read<float>(&backend), copy.overwrite<uint8_t>(&backend));
       return copy;

@@ -17,6 +17,8 @@ constexpr size_t kLeastAxes = 2;
 constexpr int64_t kFewChannels = 4;
 /// Of parts of scratch memory.
 constexpr size_t kBoundary = 256;
+/// Of deepen_pixels(), finish_rows() and add_deep_gradient(), which are measured with the engines.
+constexpr int kOwnPasses = 1;
 
 size_t round_up(size_t bytes) { return (bytes + kBoundary - 1) / kBoundary * kBoundary; }
 
@@ -107,9 +109,24 @@ DnnGraph graph_of(const DnnConvolutionProblem& p, DnnPass pass, bool deep, bool 
 }
 
 bool allowed(const DnnNotes& notes, const DnnRules& rules) {
-  return !notes.rounds_inputs && !notes.rounds_sums && !notes.transforms &&
-         (notes.same_every_time || !rules.deterministic);
+  return notes.keeps_f32() && (notes.same_every_time || !rules.deterministic);
 }
+
+/// Our own parts of the scratch memory of a way, in front of the plan's.
+struct OwnScratch {
+  size_t pixels = 0, gradient = 0;
+
+  OwnScratch(const DnnConvolutionProblem& p, const DnnWay& way, const DepthMap& map) {
+    if (way.deep) {
+      pixels = round_up(static_cast<size_t>(p.images) * map.deep_pixels() * map.deep_channels *
+                        size_of(p.dtype));
+    }
+    if (way.pass == DnnPass::weights) {
+      gradient =
+          round_up(static_cast<size_t>(p.outputs) * map.deep_weights() * size_of(way.gradient));
+    }
+  }
+};
 
 /// A convolution whose x has few channels, and whose gradient nobody wants.
 bool may_deepen(const DnnConvolutionProblem& p) {
@@ -128,13 +145,15 @@ std::string list(const std::vector<int64_t>& values) {
   return joined(texts, "x");
 }
 
-/// Device memory for measuring. Its bytes are those of small ordinary numbers, 0.0115, of each
-/// type: zeros have other times.
+/// Device memory for measuring, of small ordinary numbers: zeros have other times, and so have
+/// values that are not finite.
 class Trial {
  public:
-  Trial(CudaBackend& backend, size_t bytes) : backend_(backend), memory_(backend.allocate(bytes)) {
-    constexpr int kOrdinary = 0x3c;
-    cuda_check(cudaMemsetAsync(memory_, kOrdinary, bytes, backend.stream()), "cudaMemset");
+  Trial(CudaBackend& backend, size_t bytes, DType dtype = DType::f32)
+      : backend_(backend), memory_(backend.allocate(bytes)) {
+    // In each byte: 0.01 in f16, 0.0115 in bf16 and f32.
+    const int ordinary = dtype == DType::f16 ? 0x21 : 0x3c;
+    cuda_check(cudaMemsetAsync(memory_, ordinary, bytes, backend.stream()), "cudaMemset");
   }
   ~Trial() { backend_.release(memory_); }
   Trial(const Trial&) = delete;
@@ -184,10 +203,16 @@ double seconds_of(CudaBackend& backend, const Run& run) {
 
 std::string DnnConvolutionProblem::family() const {
   return text(to_string(dtype), contiguous_source ? " of contiguous f32" : "",
-              transposed ? " transposed " : " ", images, " images ", channels, " to ", outputs,
-              " in ", groups, " groups, kernel ", list(kernel), " stride ", list(stride), " pad ",
-              list(pad), " dilation ", list(dilation), bias ? ", bias" : "", adds ? ", sum" : "",
+              transposed ? " transposed " : " ", channels, " to ", outputs, " in ", groups,
+              " groups, kernel ", list(kernel), " stride ", list(stride), " pad ", list(pad),
+              " dilation ", list(dilation), bias ? ", bias" : "", adds ? ", sum" : "",
               relu ? text(", relu ", *relu) : "", ends_here ? ", first" : "", ", extents ");
+}
+
+std::vector<int64_t> DnnConvolutionProblem::extents() const {
+  std::vector<int64_t> all = {images};
+  all.insert(all.end(), input.begin(), input.end());
+  return all;
 }
 
 ChannelRows DnnConvolutionProblem::result() const {
@@ -196,51 +221,103 @@ ChannelRows DnnConvolutionProblem::result() const {
   return {dtype, rows, transposed ? channels : outputs};
 }
 
-std::string DnnWay::str() const {
+std::string DnnWay::form() const {
   return text(
       to_string(pass), deep ? " deep" : "", fused ? " fused" : "",
-      pass == DnnPass::weights && gradient != DType::f32 ? text(" ", to_string(gradient)) : "", " ",
-      candidate->name());
+      pass == DnnPass::weights && gradient != DType::f32 ? text(" ", to_string(gradient)) : "",
+      " ");
+}
+
+std::string DnnWay::str() const {
+  const bool has_own_passes = deep || !fused;
+  return text(form(), candidate->name(), has_own_passes ? text(" @", kOwnPasses) : "");
 }
 
 DepthMap dnn_weights_map(const DnnConvolutionProblem& problem, bool deep) {
   return map_of(problem, deep);
 }
 
-std::vector<DnnWay> dnn_ways(DnnPlans& plans, const DnnConvolutionProblem& problem, DnnPass pass,
-                             const DnnRules& rules, std::string& why) {
-  std::vector<DnnWay> ways;
-  const auto add = [&](bool deep, bool fused, DType gradient) {
-    std::string reason;
-    const size_t before = ways.size();
-    for (const auto& candidate : plans.of(graph_of(problem, pass, deep, fused, gradient), reason)) {
-      if (allowed(candidate->notes(), rules))
-        ways.push_back({pass, deep, fused, gradient, candidate.get()});
-    }
-    if (reason.empty() && ways.size() == before)
-      reason = "cuDNN has no engine that computes it in f32 sums of one order";
-    if (why.empty() && ways.size() == before) why = text(to_string(pass), ": ", reason);
-    return ways.size() > before;
-  };
-  std::vector<bool> forms;  // deep or not
+namespace {
+
+/// The ways of a pass but for their engines, the likely fastest first. Of weights' gradients, that
+/// in 16 bits is behind the same one in f32.
+std::vector<DnnWay> forms_of(const DnnConvolutionProblem& problem, DnnPass pass) {
+  std::vector<bool> depths;
   const bool strides = std::ranges::any_of(problem.stride, [](int64_t s) { return s > 1; });
   const bool deepens = may_deepen(problem) && pass != DnnPass::data;
-  if (deepens && strides) forms.push_back(true);
-  if (!problem.contiguous_source) forms.push_back(false);
-  if (deepens && !strides) forms.push_back(true);
-  for (const bool deep : forms) {
-    if (pass == DnnPass::weights) {
-      if (!add(deep, false, DType::f32) && problem.dtype != DType::f32)
-        add(deep, false, problem.dtype);
-      continue;
-    }
+  if (deepens && strides) depths.push_back(true);
+  if (!problem.contiguous_source) depths.push_back(false);
+  if (deepens && !strides) depths.push_back(true);
+  std::vector<DnnWay> forms;
+  for (const bool deep : depths) {
     // Epilogues of the transposed pass are compiled when they are planned: seconds for each.
     if (pass == problem.forward() && problem.has_ends() && !problem.transposed)
-      add(deep, true, DType::f32);
-    add(deep, false, DType::f32);
+      forms.push_back({pass, deep, true});
+    forms.push_back({pass, deep});
+    if (pass == DnnPass::weights && problem.dtype != DType::f32)
+      forms.push_back({pass, deep, false, problem.dtype});
+  }
+  return forms;
+}
+
+}  // namespace
+
+std::vector<DnnWay> dnn_ways(DnnPlans& plans, const DnnConvolutionProblem& problem, DnnPass pass,
+                             const DnnRules& rules, std::string& why, DnnSearch search) {
+  using Heuristics = DnnPlans::Heuristics;
+  std::vector<DnnWay> ways;
+  // Returns whether there was one.
+  const auto add = [&](DnnWay way, Heuristics heuristics, std::string& reason) {
+    const size_t before = ways.size();
+    const DnnGraph graph = graph_of(problem, pass, way.deep, way.fused, way.gradient);
+    for (auto& candidate : plans.of(graph, heuristics, reason)) {
+      if (!allowed(candidate->notes(), rules)) continue;
+      way.candidate = std::move(candidate);
+      ways.push_back(way);
+    }
+    if (reason.empty() && ways.size() == before)
+      reason = "cuDNN has no engine whose sums have one order";
+    return ways.size() > before;
+  };
+  bool in_f32 = false;  // the form before had a way
+  for (const DnnWay& form : forms_of(problem, pass)) {
+    const bool rounds = form.gradient != DType::f32;
+    if (search == DnnSearch::usual && rounds && in_f32) continue;
+    if (search == DnnSearch::rounded_gradients && !rounds) continue;
+    std::string reason;
+    const bool usual = search != DnnSearch::last_resort && add(form, Heuristics::usual, reason);
+    in_f32 = usual || add(form, Heuristics::last_resort, reason);
+    if (!in_f32 && why.empty()) why = text(to_string(pass), ": ", reason);
   }
   if (!ways.empty()) why.clear();
   return ways;
+}
+
+std::optional<DnnWay> dnn_way(DnnPlans& plans, const DnnConvolutionProblem& problem, DnnPass pass,
+                              const DnnRules& rules, const std::string& name, std::string& why) {
+  for (DnnWay& way : forms_of(problem, pass)) {
+    const std::string form = way.form();
+    if (!name.starts_with(form + "engine ")) continue;
+    const std::string engine = name.substr(form.size(), name.find(" @") - form.size());
+    const DnnGraph graph = graph_of(problem, pass, way.deep, way.fused, way.gradient);
+    way.candidate = plans.named(graph, engine, why);
+    if (way.candidate != nullptr && allowed(way.candidate->notes(), rules)) return way;
+  }
+  return std::nullopt;
+}
+
+bool dnn_can_run(const DnnConvolutionProblem& problem, const DnnWay& way, const DnnRules& rules,
+                 std::string& why) {
+  const std::optional<size_t> workspace = way.candidate->workspace(why);
+  if (!workspace) return false;
+  const OwnScratch own(problem, way, map_of(problem, way.deep));
+  const size_t bytes = own.pixels + own.gradient + *workspace;
+  if (bytes <= rules.workspace_limit) return true;
+  constexpr int kBitsOfMiB = 20;
+  why = text(to_string(way.pass), ": it takes ", (bytes >> kBitsOfMiB) + 1,
+             " MiB of scratch memory, and workspace_limit of the net is ",
+             rules.workspace_limit >> kBitsOfMiB, " MiB");
+  return false;
 }
 
 DnnConvolution::DnnConvolution(const DnnConvolutionProblem& problem, const DnnWay& way)
@@ -248,14 +325,9 @@ DnnConvolution::DnnConvolution(const DnnConvolutionProblem& problem, const DnnWa
   std::string why;
   plan_ = way.candidate->plan(why);
   if (plan_ == nullptr) throw Error(why);
-  if (way.deep) {
-    pixel_bytes_ = round_up(static_cast<size_t>(problem.images) * map_.deep_pixels() *
-                            map_.deep_channels * size_of(problem.dtype));
-  }
-  if (way.pass == DnnPass::weights) {
-    gradient_bytes_ = round_up(static_cast<size_t>(problem.outputs) * map_.deep_weights() *
-                               size_of(way.gradient));
-  }
+  const OwnScratch own(problem, way, map_);
+  pixel_bytes_ = own.pixels;
+  gradient_bytes_ = own.gradient;
 }
 
 size_t DnnConvolution::scratch_bytes() const {
@@ -312,24 +384,29 @@ double dnn_measure(CudaBackend& backend, const DnnConvolutionProblem& problem, c
                    const DnnRules& rules) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::string why;
-  const DnnPlan* const plan = way.candidate->plan(why);
-  if (plan == nullptr || plan->workspace() > rules.workspace_limit) return kNever;
-  DnnConvolution convolution(problem, way);
-  const auto bytes = [](const DnnTensor& tensor) {
-    int64_t count = 1;
-    for (const int64_t dim : tensor.dims) count *= dim;
-    return static_cast<size_t>(count) * sizeof(float);
+  if (!dnn_can_run(problem, way, rules, why)) return kNever;
+  const auto count = [](const DnnTensor& tensor) {
+    size_t all = 1;
+    for (const int64_t dim : tensor.dims) all *= static_cast<size_t>(dim);
+    return all;
   };
   const Operands plain(problem, false, problem.dtype), read(problem, way.deep, problem.dtype);
+  const DType of_x = problem.contiguous_source ? DType::f32 : problem.dtype;
+  const size_t size = size_of(problem.dtype);
+  const bool data = way.pass == DnnPass::data, weights = way.pass == DnnPass::weights;
   try {
-    const Trial x(backend, bytes(plain.x)), y(backend, bytes(plain.y));
-    const Trial other(backend, problem.adds ? bytes(plain.y) : 0);
-    const Trial w(backend, bytes(read.w));
-    const Trial bias(backend, static_cast<size_t>(problem.result().channels) * sizeof(float));
-    const Trial scratch(backend, convolution.scratch_bytes());
-    const bool data = way.pass == DnnPass::data;
+    DnnConvolution convolution(problem, way);
+    const Trial x(backend, count(plain.x) * size_of(of_x), of_x);
+    const Trial y(backend, count(plain.y) * size, problem.dtype);
+    const Trial other(backend, problem.adds ? problem.result().count() * size : 0, problem.dtype);
+    // The weights that the library reads, or the gradient of the parameter.
+    const Trial w(backend, weights ? count(plain.w) * sizeof(float) : count(read.w) * size,
+                  weights ? DType::f32 : problem.dtype);
+    const Trial bias(backend, static_cast<size_t>(problem.result().channels) * sizeof(float),
+                     problem.dtype);
+    const Trial scratch(backend, convolution.scratch_bytes(), problem.dtype);
     return seconds_of(backend, [&] {
-      if (way.pass == DnnPass::weights) {
+      if (weights) {
         convolution.add_weights_gradient(backend, x.get(), y.get(), 1, w.get<float>(),
                                          scratch.get());
       } else {
@@ -339,7 +416,9 @@ double dnn_measure(CudaBackend& backend, const DnnConvolutionProblem& problem, c
       }
     });
   } catch (const Error&) {
-    return kNever;  // such as memory that is not there
+    // Such as memory that is not there. A device that is out of order says so.
+    backend.synchronize();
+    return kNever;
   }
 }
 

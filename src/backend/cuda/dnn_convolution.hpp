@@ -5,7 +5,8 @@
 //   fused    bias, sum and ReLU in the plan itself; without it, finish_rows() behind it
 //   deep     strides and channels rearranged for it (backend/depth_map.hpp): for images, whose few
 //            channels fill no row of a tensor core
-//   f32, ... the type of the weights' gradient, which our own pass adds to that of the parameter
+//   f32, ... the type of the weights' gradient, which our own pass adds to that of the parameter.
+//            In 16 bits, where the library has it in no other, it is rounded before
 #pragma once
 
 #include <memory>
@@ -36,8 +37,10 @@ struct DnnConvolutionProblem {
   /// The pass whose result has bias, sum and ReLU.
   DnnPass forward() const { return transposed ? DnnPass::data : DnnPass::forward; }
   bool has_ends() const { return bias || adds || relu; }
-  /// All but the extents of x.
+  /// All but the images and the extents of x.
   std::string family() const;
+  /// These.
+  std::vector<int64_t> extents() const;
   /// The result of forward(), as rows of channels.
   ChannelRows result() const;
 };
@@ -52,16 +55,33 @@ struct DnnWay {
   DnnPass pass = DnnPass::forward;
   bool deep = false, fused = false;
   DType gradient = DType::f32;
-  const DnnCandidate* candidate = nullptr;
+  std::shared_ptr<const DnnCandidate> candidate = nullptr;
 
-  /// Its name in the tuner and in summaries, the same in each process.
+  /// Its name in the tuner and in summaries, the same in each process, with the revision of our own
+  /// passes where it may have one.
   std::string str() const;
+  /// What stands before the engine in it.
+  std::string form() const;
+};
+
+/// Where ways are looked for, in this order as long as none of them can run.
+enum class DnnSearch : uint8_t {
+  usual,
+  rounded_gradients,  // weights' gradients in 16 bits, where those in f32 cannot run
+  last_resort,        // the library's slow engines, for all ways
 };
 
 /// The ways to compute a pass, the likely fastest first. Empty if there is none; `why` then says
-/// why. They are valid as long as `plans`.
+/// why. `plans` outlives them.
 std::vector<DnnWay> dnn_ways(DnnPlans& plans, const DnnConvolutionProblem& problem, DnnPass pass,
-                             const DnnRules& rules, std::string& why);
+                             const DnnRules& rules, std::string& why,
+                             DnnSearch search = DnnSearch::usual);
+/// The way of that name, DnnWay::str(), for which no heuristics are asked. None if there is none.
+std::optional<DnnWay> dnn_way(DnnPlans& plans, const DnnConvolutionProblem& problem, DnnPass pass,
+                              const DnnRules& rules, const std::string& name, std::string& why);
+/// Whether the plan of a way can be made, and all its scratch memory is within the limit.
+bool dnn_can_run(const DnnConvolutionProblem& problem, const DnnWay& way, const DnnRules& rules,
+                 std::string& why);
 
 /// The device's order of the weights that these ways read.
 DepthMap dnn_weights_map(const DnnConvolutionProblem& problem, bool deep);
@@ -94,14 +114,14 @@ class DnnConvolution {
 
   DnnConvolutionProblem problem_;
   DnnWay way_;
-  const DnnPlan* plan_ = nullptr;
+  std::shared_ptr<const DnnPlan> plan_;
   DnnRun run_;
   DepthMap map_;
   size_t pixel_bytes_ = 0, gradient_bytes_ = 0;  // in the scratch memory, in front of the plan's
 };
 
-/// Seconds of one run, on device memory of its own. Infinite if the way cannot be made, or not
-/// within the limits.
+/// Seconds of one run, on device memory of its own. Infinite if the way cannot run, or the memory
+/// of the device does not suffice now. Error where the device is of no use any more.
 double dnn_measure(CudaBackend& backend, const DnnConvolutionProblem& problem, const DnnWay& way,
                    const DnnRules& rules);
 

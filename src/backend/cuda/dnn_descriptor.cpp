@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "crema/error.hpp"
+#include "core/memory_error.hpp"
 
 namespace crema {
 
@@ -12,9 +12,14 @@ void dnn_check(cudnnStatus_t status, const char* what, int type, int attribute) 
   std::array<char, 1024> words{};
   cudnnGetLastErrorString(words.data(), words.size());
   const std::string said = words.data();
-  throw Error("cuDNN failed in ", what, type >= 0 ? text(" a descriptor of type ", type) : "",
-              attribute >= 0 ? text(", attribute ", attribute) : "", ": ",
-              cudnnGetErrorString(status), said.empty() ? "" : text(" (", said, ")"));
+  const std::string message =
+      text("cuDNN failed in ", what, type >= 0 ? text(" a descriptor of type ", type) : "",
+           attribute >= 0 ? text(", attribute ", attribute) : "", ": ", cudnnGetErrorString(status),
+           said.empty() ? "" : text(" (", said, ")"));
+  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
+    throw MemoryError(message);
+  throw Error(message);
 }
 
 DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type) : type_(type) {
@@ -55,6 +60,9 @@ DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnPointwi
 }
 DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value) {
   return set(name, CUDNN_TYPE_HEUR_MODE, 1, &value);
+}
+DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendKnobType_t value) {
+  return set(name, CUDNN_TYPE_KNOB_TYPE, 1, &value);
 }
 DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnHandle_t value) {
   return set(name, CUDNN_TYPE_HANDLE, 1, &value);

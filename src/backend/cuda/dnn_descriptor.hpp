@@ -11,7 +11,8 @@
 
 namespace crema {
 
-/// Error unless the call succeeded: `what`, the status, and what the library says beside it. The
+/// Error, or MemoryError, unless the call succeeded: `what`, the status, and what the library says
+/// beside it. The
 /// numbers are those of cudnn_graph.h: the type of the descriptor, and the attribute.
 void dnn_check(cudnnStatus_t status, const char* what, int type = -1, int attribute = -1);
 
@@ -41,6 +42,7 @@ class DnnDescriptor {
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
+  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnBackendKnobType_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, void* value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::vector<void*>& values);

@@ -147,12 +147,6 @@ void DnnGraph::relu(const DnnTensor& x, double slope, const DnnTensor& y) {
   append({.kind = Operation::Kind::relu, .slope = slope}, {&x, &y});
 }
 
-void DnnGraph::relu_backward(const DnnTensor& dy, const DnnTensor& x, double slope,
-                             const DnnTensor& dx) {
-  key_ += text("; relu backward ", slope);
-  append({.kind = Operation::Kind::relu_backward, .slope = slope}, {&dy, &x, &dx});
-}
-
 std::vector<DnnDescriptor> DnnGraph::describe(std::vector<DnnDescriptor>& tensors) const {
   tensors.clear();
   for (const DnnTensor& tensor : tensors_) tensors.push_back(describe_tensor(tensor));
@@ -174,29 +168,19 @@ std::vector<DnnDescriptor> DnnGraph::describe(std::vector<DnnDescriptor>& tensor
       continue;
     }
     DnnDescriptor& pointwise = made.emplace_back(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    switch (operation.kind) {
-      case Operation::Kind::add:
-        pointwise
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-                 describe_pointwise(CUDNN_POINTWISE_ADD, 0))
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, operand(0))
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, operand(1))
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, operand(2));
-        break;
-      case Operation::Kind::relu:
-        pointwise
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-                 describe_pointwise(CUDNN_POINTWISE_RELU_FWD, operation.slope))
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, operand(0))
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, operand(1));
-        break;
-      default:
-        pointwise
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-                 describe_pointwise(CUDNN_POINTWISE_RELU_BWD, operation.slope))
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, operand(0))
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, operand(1))
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, operand(2));
+    if (operation.kind == Operation::Kind::add) {
+      pointwise
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+               describe_pointwise(CUDNN_POINTWISE_ADD, 0))
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, operand(0))
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, operand(1))
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, operand(2));
+    } else {
+      pointwise
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+               describe_pointwise(CUDNN_POINTWISE_RELU_FWD, operation.slope))
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, operand(0))
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, operand(1));
     }
     pointwise.finalize();
   }

@@ -45,8 +45,6 @@ class DnnGraph {
   void add(const DnnTensor& a, const DnnTensor& b, const DnnTensor& sum);
   /// y = x for x > 0, else slope * x.
   void relu(const DnnTensor& x, double slope, const DnnTensor& y);
-  /// dx = dy where x > 0, else slope * dy; x may be the result of the ReLU.
-  void relu_backward(const DnnTensor& dy, const DnnTensor& x, double slope, const DnnTensor& dx);
 
   /// All of it. Two graphs with one key are the same.
   const std::string& key() const { return key_; }
@@ -55,7 +53,7 @@ class DnnGraph {
 
  private:
   struct Operation {
-    enum class Kind : uint8_t { convolve, add, relu, relu_backward } kind;
+    enum class Kind : uint8_t { convolve, add, relu } kind;
     DnnPass pass = DnnPass::forward;
     DnnWindow window = {};
     double slope = 0;

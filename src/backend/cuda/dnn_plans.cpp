@@ -1,8 +1,10 @@
 #include "backend/cuda/dnn_plans.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
-#include "crema/error.hpp"
+#include "core/memory_error.hpp"
 
 namespace crema {
 namespace {
@@ -15,7 +17,6 @@ DnnNotes notes_of(const DnnDescriptor& engine) {
   const std::vector<int> given = engine.get_enums(
       CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   DnnNotes notes;
-  notes.tensor_cores = has(given, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
   notes.same_every_time = !has(given, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
   notes.rounds_inputs = has(given, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
   notes.rounds_sums = has(given, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
@@ -33,6 +34,40 @@ std::string name_of(const DnnDescriptor& config, const DnnDescriptor& engine) {
                  "=", knob.get_int64(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
   }
   return name;
+}
+
+/// The settings of an engine of that name, for a graph. Error if the library knows none such.
+DnnDescriptor config_of(const DnnDevice& device, const DnnDescriptor& graph,
+                        const std::string& name) {
+  const char* at = name.c_str();
+  // The number behind the next `mark`, which has to be the next word.
+  const auto number = [&](const char* mark) {
+    const std::string_view rest(at);
+    char* end = nullptr;
+    if (rest.starts_with(mark)) at += std::string_view(mark).size();
+    const int64_t value = std::strtoll(at, &end, 10);
+    if (!rest.starts_with(mark) || end == at) throw Error("'", name, "' names no engine of cuDNN");
+    at = end;
+    return value;
+  };
+  DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph)
+      .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, number("engine "));
+  if (device.handle() == nullptr)
+    device.tell(engine, CUDNN_ATTR_ENGINE_DEVICEPROP, CUDNN_ATTR_ENGINE_DEVICEPROP);
+  engine.finalize();
+  std::vector<DnnDescriptor> choices;
+  while (*at != '\0') {
+    DnnDescriptor& choice = choices.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(number(" k")))
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, number("="))
+        .finalize();
+  }
+  DnnDescriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!choices.empty()) config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choices);
+  config.finalize();
+  return config;
 }
 
 }  // namespace
@@ -88,68 +123,127 @@ DnnCandidate::DnnCandidate(const DnnDevice& device, DnnDescriptor config)
   notes_ = notes_of(engine);
 }
 
-const DnnPlan* DnnCandidate::plan(std::string& why) const {
-  if (plan_ == nullptr && why_.empty()) {
-    try {
-      plan_ = std::make_unique<DnnPlan>(device_, config_);
-    } catch (const Error& error) {
-      why_ = error.message();
-    }
-  }
+std::shared_ptr<const DnnPlan> DnnCandidate::plan(std::string& why) const {
   why = why_;
-  return plan_.get();
+  if (plan_ != nullptr || !why_.empty()) return plan_;
+  try {
+    plan_ = std::make_shared<const DnnPlan>(device_, config_);
+    workspace_ = plan_->workspace();
+  } catch (const MemoryError& error) {
+    why = error.message();
+  } catch (const Error& error) {
+    why = why_ = error.message();
+  }
+  return plan_;
 }
 
-void DnnPlans::find(const DnnGraph& graph, Found& found) const {
-  found.operations = graph.describe(found.tensors);
-  found.graph = std::make_unique<DnnDescriptor>(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  if (device_.handle() != nullptr) {
-    found.graph->set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, device_.handle());
-  }
-  found.graph->set(CUDNN_ATTR_OPERATIONGRAPH_OPS, found.operations).finalize();
-  // Mode B looks more closely, and answers as A where it has no model; the last resort is slow. Of
-  // one mode, no more than its share: many settings of one engine leave room for other engines.
-  for (const cudnnBackendHeurMode_t mode :
-       {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (mode == CUDNN_HEUR_MODE_FALLBACK && !found.candidates.empty()) return;
+std::optional<size_t> DnnCandidate::workspace(std::string& why) const {
+  if (!workspace_) plan(why);
+  return workspace_;
+}
+
+std::shared_ptr<DnnPlans::Found> DnnPlans::find(const DnnGraph& graph) {
+  std::shared_ptr<Found>& known = found_[graph.key()];
+  if (known == nullptr) {
+    known = std::make_shared<Found>();
     try {
-      DnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-      heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, *found.graph)
-          .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-      if (device_.handle() == nullptr)
-        device_.tell(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
-                     CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
-      heuristics.finalize();
-      const int64_t count = std::min(heuristics.count(CUDNN_ATTR_ENGINEHEUR_RESULTS), kMostOfAMode);
-      for (DnnDescriptor& config : heuristics.get_descriptors(
-               CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count)) {
-        auto candidate = std::make_unique<DnnCandidate>(device_, std::move(config));
-        const auto has_name = [&](const auto& other) { return other->name() == candidate->name(); };
-        if (std::ssize(found.candidates) < kMost &&
-            std::ranges::none_of(found.candidates, has_name)) {
-          found.candidates.push_back(std::move(candidate));
-        }
+      known->operations = graph.describe(known->tensors);
+      DnnDescriptor made(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+      if (device_.handle() != nullptr) made.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, device_.handle());
+      made.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, known->operations).finalize();
+      known->graph = std::make_unique<DnnDescriptor>(std::move(made));
+    } catch (const Error& error) {
+      known->why = error.message();
+    }
+  }
+  known->used = ++uses_;
+  const std::shared_ptr<Found> result = known;
+  if (found_.size() > kMostGraphs) {
+    found_.erase(
+        std::ranges::min_element(found_, {}, [](const auto& entry) { return entry.second->used; }));
+  }
+  return result;
+}
+
+// Mode B looks more closely, and answers as A where it has no model; the last resort is slow. Of
+// one mode, no more than its share: many settings of one engine leave room for other engines.
+void DnnPlans::ask(Found& found, Heuristics heuristics) {
+  constexpr int64_t kMostSeen = 64;  // of a mode
+  Answer& answer = found.answers[static_cast<size_t>(heuristics)];
+  answer.is_there = true;
+  answer.why = found.why;
+  if (found.graph == nullptr) return;
+  ++queries_;
+  int64_t left = kMost, left_in_any_order = kMostInAnyOrder;
+  const auto look_at = [&](cudnnBackendHeurMode_t mode) {
+    DnnDescriptor asked(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    asked.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, *found.graph)
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+    if (device_.handle() == nullptr)
+      device_.tell(asked, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
+    asked.finalize();
+    int64_t left_of_mode = kMostOfAMode;
+    const int64_t count = std::min(asked.count(CUDNN_ATTR_ENGINEHEUR_RESULTS), kMostSeen);
+    for (DnnDescriptor& config : asked.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                       CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count)) {
+      auto candidate = std::make_unique<DnnCandidate>(device_, std::move(config));
+      const auto has_name = [&](const auto& other) { return other->name() == candidate->name(); };
+      if (!candidate->notes().keeps_f32() || std::ranges::any_of(answer.candidates, has_name))
+        continue;
+      const bool in_order = candidate->notes().same_every_time;
+      if (in_order ? left == 0 || left_of_mode == 0 : left_in_any_order == 0) continue;
+      if (in_order) {
+        --left;
+        --left_of_mode;
+      } else {
+        --left_in_any_order;
       }
+      answer.candidates.push_back(std::move(candidate));
+    }
+  };
+  const auto modes = heuristics == Heuristics::usual
+                         ? std::vector{CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B}
+                         : std::vector{CUDNN_HEUR_MODE_FALLBACK};
+  for (const cudnnBackendHeurMode_t mode : modes) {
+    try {
+      look_at(mode);
     } catch (const Error& error) {
-      found.why = error.message();
+      answer.why = error.message();
     }
   }
+  if (answer.why.empty()) answer.why = "cuDNN has no engine that sums products in f32";
 }
 
-const std::vector<std::unique_ptr<DnnCandidate>>& DnnPlans::of(const DnnGraph& graph,
-                                                               std::string& why) {
-  const auto [entry, is_new] = found_.try_emplace(graph.key());
-  Found& found = entry->second;
-  if (is_new) {
-    try {
-      find(graph, found);
-    } catch (const Error& error) {
-      found.why = error.message();
+std::vector<std::shared_ptr<const DnnCandidate>> DnnPlans::of(const DnnGraph& graph,
+                                                              Heuristics heuristics,
+                                                              std::string& why) {
+  const std::shared_ptr<Found> found = find(graph);
+  const Answer& answer = found->answers[static_cast<size_t>(heuristics)];
+  if (!answer.is_there) ask(*found, heuristics);
+  if (answer.candidates.empty()) why = answer.why;
+  std::vector<std::shared_ptr<const DnnCandidate>> result;
+  for (const auto& candidate : answer.candidates) result.emplace_back(found, candidate.get());
+  return result;
+}
+
+std::shared_ptr<const DnnCandidate> DnnPlans::named(const DnnGraph& graph, const std::string& name,
+                                                    std::string& why) {
+  const std::shared_ptr<Found> found = find(graph);
+  for (const Candidates* list :
+       {&found->answers[0].candidates, &found->answers[1].candidates, &found->named}) {
+    for (const auto& candidate : *list) {
+      if (candidate->name() == name) return {found, candidate.get()};
     }
-    if (found.candidates.empty() && found.why.empty()) found.why = "cuDNN has no engine for it";
   }
-  if (found.candidates.empty()) why = found.why;
-  return found.candidates;
+  why = found->why;
+  if (found->graph == nullptr) return nullptr;
+  try {
+    auto made = std::make_unique<DnnCandidate>(device_, config_of(device_, *found->graph, name));
+    return {found, found->named.emplace_back(std::move(made)).get()};
+  } catch (const Error& error) {
+    why = error.message();
+    return nullptr;
+  }
 }
 
 }  // namespace crema

@@ -48,7 +48,7 @@ void cuda_for_each_pack(CudaBackend& backend, int64_t count, bool vectors, const
 }
 
 /// A part of a warp that shares an item: every kTeams-th lane, so that lanes side by side work on
-/// items side by side. See OneTeam (layer_support/packs.hpp).
+/// items side by side. See TeamInTurn (layer_support/packs.hpp).
 template <int kTeams>
 struct TeamOfWarp {
   static constexpr int count = kWarp / kTeams;
