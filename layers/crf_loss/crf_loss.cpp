@@ -44,6 +44,8 @@ class CrfLossLayer : public CrfLayer {
   }
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
   bool has_gradient(int top) const override { return top == 0; }
+  /// Backward takes the number of sequences by value.
+  bool capturable() const override { return false; }
   bool is_exact_top(int) const override { return true; }
 
   void reshape(Blobs bottom, Blobs top) override {

@@ -49,6 +49,8 @@ class CtcLossLayer : public TwoSidedLayer {
     return normalization_.units(shape_.batch, 1, counted_);
   }
   float default_loss_weight(int) const override { return 1; }
+  /// Backward takes the number of sequences that count by value.
+  bool capturable() const override { return false; }
 
   void reshape(Blobs bottom, Blobs top) override {
     const CTCLossParameter& settings = param().ctc_loss_param();

@@ -40,6 +40,8 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
     return normalization_.units(images_, priors_, pairs_);
   }
   float default_loss_weight(int) const override { return 1; }
+  /// Backward takes the numbers of pairs and of negatives by value.
+  bool capturable() const override { return false; }
   bool can_propagate(int bottom) const override { return bottom < 2; }
 
   void reshape(Blobs bottom, Blobs top) override {

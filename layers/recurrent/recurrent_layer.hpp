@@ -34,6 +34,8 @@ class RecurrentLayer : public TwoSidedLayer, public CarriesState {
   size_t kept_bytes() const override;
   Flops flops(Blobs bottom, Blobs top) const override;
   bool can_propagate(int bottom) const override { return bottom != 1; }
+  /// Which steps are masked decides on the host what backward runs.
+  bool capturable() const override { return false; }
   bool carries() const override { return !exposes_; }
   bool is_of_batch() const override { return true; }
   std::vector<Tensor> carried() const override;
