@@ -1,7 +1,9 @@
 #include "net/recorded.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <utility>
 
 #include "core/device_run.hpp"
 #include "net/plan.hpp"
@@ -9,10 +11,14 @@
 namespace crema {
 namespace {
 
-/// More records of a part, and it runs plainly: what it needs changes all the time.
-constexpr int kMostMade = 24;
-/// Those that are kept: for cleared gradients and for others.
-constexpr size_t kMostKept = 2;
+/// More records that are given up unused, and a part runs plainly: what it needs changes all the
+/// time.
+constexpr int kMostUnused = 24;
+/// Those that are kept: for cleared gradients and for others, in two scales of the loss.
+constexpr size_t kMostKept = 4;
+/// An action that failed so often to be recorded is refused. What fails once may be over then:
+/// contents that the host has written since the last pass.
+constexpr int kMostFailures = 3;
 constexpr size_t kFewestActions = 2;
 
 bool may_record(const Plan& plan) {
@@ -32,10 +38,16 @@ bool kernel_allows(const Plan& plan, const Program& program, NodeId id) {
          !falls_back_to_cpu(plan, node) && plan.noise.count(id) == 0;
 }
 
-bool allows(const Plan& plan, const Action& action) {
+bool is_forward(const Action& action) {
+  return action.kind == Action::Kind::forward && !action.again;
+}
+
+bool allows(const Plan& plan, const RecordedNodes& nodes, const Action& action) {
   const bool computes =
       action.kind == Action::Kind::forward || action.kind == Action::Kind::backward;
-  return !computes || kernel_allows(plan, *plan.program, action.node);
+  if (!computes) return true;
+  return kernel_allows(plan, *plan.program, action.node) &&
+         (is_forward(action) || nodes.all.count(action.node) != 0);
 }
 
 std::vector<Parameter*> parameters_of(const Plan& plan) {
@@ -62,6 +74,26 @@ void set_cleared(const Plan& plan, const std::vector<bool>& wanted) {
       all[i]->begin_gradient();
     }
   }
+}
+
+/// Adds those of `more` that are not there, or takes their versions.
+void merge_forms(std::vector<AccessLog::Derived>& forms,
+                 const std::vector<AccessLog::Derived>& more) {
+  for (const AccessLog::Derived& form : more) {
+    const std::shared_ptr<Memory> memory = form.memory.lock();
+    const auto known = std::ranges::find_if(
+        forms, [&](const AccessLog::Derived& other) { return other.memory.lock() == memory; });
+    if (known != forms.end()) {
+      known->version = form.version;
+    } else {
+      forms.push_back(form);
+    }
+  }
+}
+
+bool is_current(const AccessLog::Derived& form) {
+  const std::shared_ptr<Memory> memory = form.memory.lock();
+  return memory != nullptr && memory->version() == form.version;
 }
 
 std::shared_ptr<Memory> memory_of(const Program& program, int buffer) {
@@ -101,7 +133,9 @@ class Recording {
 void RecordedPass::split(const Plan& plan) {
   std::vector<Part> parts;
   for (size_t i = 0; i < actions_.size(); ++i) {
-    const bool recordable = refused_.count(i) == 0 && allows(plan, actions_[i]);
+    const auto failed = failures_.find(i);
+    const bool recordable = (failed == failures_.end() || failed->second < kMostFailures) &&
+                            allows(plan, nodes_, actions_[i]);
     if (parts.empty() || parts.back().recordable != recordable)
       parts.push_back({.begin = i, .end = i, .recordable = recordable});
     ++parts.back().end;
@@ -109,14 +143,18 @@ void RecordedPass::split(const Plan& plan) {
   for (Part& part : parts) {
     part.recordable = part.recordable && part.end - part.begin >= kFewestActions;
     for (Part& known : parts_) {
-      part.has_run = part.has_run || known.has_run;
+      // All parts have run as often.
+      if (part.plain.size() < known.plain.size()) part.plain = known.plain;
+      merge_forms(part.forms, known.forms);
       if (!part.recordable || known.begin != part.begin || known.end != part.end) continue;
-      part.made = known.made;
+      part.unused = known.unused;
+      part.met = std::move(known.met);
       part.records = std::move(known.records);
     }
   }
   parts_ = std::move(parts);
   split_again_ = false;
+  split_at_ = nodes_.changes;
 }
 
 void RecordedPass::run(Plan& plan, const std::function<void(size_t)>& run) {
@@ -124,52 +162,110 @@ void RecordedPass::run(Plan& plan, const std::function<void(size_t)>& run) {
     for (size_t i = 0; i < actions_.size(); ++i) run(i);
     return;
   }
-  if (split_again_) split(plan);
+  if (split_again_ || split_at_ != nodes_.changes) split(plan);
   for (Part& part : parts_) run_part(plan, part, run);
 }
 
+void RecordedPass::run_plainly(Plan& plan, Part& part,
+                               const std::function<void(size_t)>& run) const {
+  const std::vector<bool> before = cleared(plan);
+  for (size_t i = part.begin; i < part.end; ++i) run(i);
+  if (std::ranges::find(part.plain, before) == part.plain.end()) {
+    if (part.plain.size() == kMostKept) part.plain.erase(part.plain.begin());
+    part.plain.push_back(before);
+  }
+  std::erase_if(part.forms, [](const AccessLog::Derived& form) { return form.memory.expired(); });
+  for (AccessLog::Derived& form : part.forms) form.version = form.memory.lock()->version();
+}
+
+bool RecordedPass::is_prepared(const Plan& plan, const Part& part) const {
+  return std::ranges::find(part.plain, cleared(plan)) != part.plain.end() &&
+         std::ranges::all_of(part.forms, is_current);
+}
+
+void RecordedPass::drop(Plan& plan, Part& part, size_t record) const {
+  const auto at = part.records.begin() + static_cast<std::ptrdiff_t>(record);
+  if (!at->used) ++part.unused;
+  part.records.erase(at);
+  if (part.unused == kMostUnused) {
+    plan.note(text("CUDA graphs leave out ", part.end - part.begin, " steps from layer '",
+                   (*plan.program)[actions_[part.begin].node].layer->name(),
+                   "' on: what they need changes too often"));
+  }
+}
+
+bool RecordedPass::count_failure(const Part& part, size_t at) {
+  bool refuses = false;
+  const size_t begin = at < part.end ? at : part.begin;
+  for (size_t i = begin; i < std::min(at + 1, part.end); ++i) {
+    if (++failures_[i] < kMostFailures) continue;
+    refuses = true;
+    tell_refused(i);
+  }
+  return refuses;
+}
+
+void RecordedPass::tell_recorded(const Part& part) {
+  for (size_t i = part.begin; i < part.end; ++i) {
+    if (is_forward(actions_[i]) && nodes_.all.insert(actions_[i].node).second) ++nodes_.changes;
+  }
+}
+
+void RecordedPass::tell_refused(size_t action) {
+  split_again_ = true;
+  if (is_forward(actions_[action]) && nodes_.all.erase(actions_[action].node) != 0)
+    ++nodes_.changes;
+}
+
 void RecordedPass::run_part(Plan& plan, Part& part, const std::function<void(size_t)>& run) {
-  const auto run_plainly = [&] {
-    for (size_t i = part.begin; i < part.end; ++i) run(i);
-    part.has_run = true;
-  };
-  if (!part.recordable || !part.has_run || part.made >= kMostMade) return run_plainly();
+  if (!part.recordable || part.unused >= kMostUnused) return run_plainly(plan, part, run);
   const auto usable =
       std::ranges::find_if(part.records, [&](const Record& r) { return is_valid(plan, r); });
-  if (usable != part.records.end()) return launch(plan, part, *usable, run);
+  if (usable != part.records.end()) {
+    usable->used = true;
+    return launch(plan, part, *usable, run);
+  }
+  if (!is_prepared(plan, part)) return run_plainly(plan, part, run);
   // Those whose memory is gone are of no use any more.
-  if (part.records.size() == kMostKept) part.records.erase(part.records.begin());
+  if (part.records.size() == kMostKept) drop(plan, part, 0);
   const std::vector<bool> before = cleared(plan);
   size_t at = part.begin;
   try {
     Record made = record(plan, part, run, at);
-    ++part.made;
     part.records.push_back(std::move(made));
   } catch (const Error& error) {
     // Whether that is an Error of the layer itself shows when it runs plainly.
     set_cleared(plan, before);
-    if (at < part.end) {
-      refused_.insert(at);
-    } else {  // all together
-      for (at = part.begin; at < part.end; ++at) refused_.insert(at);
+    const bool refuses = count_failure(part, at);
+    const ProgramNode& node = (*plan.program)[actions_[std::min(at, part.end - 1)].node];
+    const std::string why = error.what();
+    run_plainly(plan, part, run);
+    if (refuses && node.layer != nullptr) {
+      plan.note(text("CUDA graphs leave out ",
+                     at < part.end ? "a step" : text("the steps up to one"), " of layer '",
+                     node.layer->name(), "', which cannot be recorded: ", why));
     }
-    split_again_ = true;
-    run_plainly();
-    plan.note(text("CUDA graphs leave out a step that cannot be recorded: ", error.what()));
     return;
   }
+  tell_recorded(part);
   plan.context->backend().launch(*part.records.back().graph);
 }
 
-RecordedPass::Record RecordedPass::record(Plan& plan, const Part& part,
+RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
                                           const std::function<void(size_t)>& run, size_t& at) {
   DeviceBackend& backend = plan.context->backend();
   DeviceRun& device_run = plan.context->device_run();
   const bool checked = device_run.take_checked();
   Record made;
   made.cleared_before = cleared(plan);
+  // What the host had written since the last pass, which stopped an earlier record.
+  for (const Use& use : std::exchange(part.met, {})) {
+    const std::shared_ptr<Memory> memory = use.entry.memory.lock();
+    if (memory != nullptr && use.entry.first != Access::overwrite)
+      memory->access(Access::read, &backend);
+  }
   AccessLog log;
-  {
+  try {
     Recording recording(backend, log);
     for (at = part.begin; at < part.end; ++at) {
       if (is_host_seed(actions_[at])) {
@@ -179,7 +275,13 @@ RecordedPass::Record RecordedPass::record(Plan& plan, const Part& part,
       run(at);
     }
     made.graph = recording.end();
+  } catch (const Error&) {
+    for (const AccessLog::Entry& entry : log.entries()) part.met.push_back({entry});
+    merge_forms(part.forms, log.derived());
+    if (checked) device_run.note_checked();
+    throw;
   }
+  merge_forms(part.forms, log.derived());
   made.checks = device_run.take_checked();
   if (checked || made.checks) device_run.note_checked();
   made.cleared_after = cleared(plan);
@@ -205,10 +307,7 @@ bool RecordedPass::is_valid(const Plan& plan, const Record& record) const {
         use.buffer >= 0 ? memory_of(*plan.program, use.buffer) : use.entry.memory.lock();
     if (memory == nullptr || memory->on_device() != use.entry.contents) return false;
   }
-  return std::ranges::all_of(record.derived, [](const AccessLog::Derived& form) {
-    const std::shared_ptr<Memory> memory = form.memory.lock();
-    return memory != nullptr && memory->version() == form.version;
-  });
+  return std::ranges::all_of(record.derived, is_current);
 }
 
 void RecordedPass::launch(Plan& plan, const Part& part, Record& record,
