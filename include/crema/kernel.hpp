@@ -84,7 +84,7 @@ class Kernel {
   /// Whether a device may record the passes and run the record in place of them: they do the same
   /// in every iteration, on the device alone, with what changes (values of blobs, the state of the
   /// pass in DeviceRun) in its memory. Passes that copy from or to the host, take memory or wait
-  /// are found out, and are not recorded.
+  /// are found out, and are not recorded; where forward is such a one, backward is not, either.
   virtual bool capturable() const { return false; }
   /// The net returns to the shapes of this kernel after it ran others. For kernels with memory in
   /// their layer, which has been sized for those.

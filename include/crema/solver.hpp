@@ -46,6 +46,13 @@ struct SolverOptions {
   bool needs_loss = false;
   /// NetOptions::graphs of all nets.
   bool graphs = true;
+  /// On a device, the host queues an iteration while the one before runs. An Error about an
+  /// iteration comes when the next one is queued; parameters are those before it. What is
+  /// displayed, tested or snapshotted is waited for, as is the last iteration of step(), and each
+  /// one with lr_policy "plateau", which needs the loss, with gradients in f16, whose loss scale
+  /// follows them, or with debug_info. False: each one is done before the next begins, as on the
+  /// CPU.
+  bool queues_ahead = true;
 };
 
 /// A request to a running solver; the result of Solver::poll.
@@ -110,7 +117,7 @@ class Solver {
 
   Net& net();
   std::vector<std::unique_ptr<Net>>& test_nets();
-  /// Number of iterations done.
+  /// Number of iterations done; on a device, of those that are done or queued.
   int iteration() const;
   /// The solver's max_iter; 0 if it has none.
   int max_iterations() const;
@@ -168,15 +175,14 @@ class Solver {
   /// run that has one needs no weights to start from (SolverOptions::weights).
   static bool has_snapshot(const SolverParameter& param, const SourceMap& source);
 
-  /// On a device, the host queues an iteration while the one before runs: on_iteration is told of
-  /// it when the next one is queued, and an Error about it comes then; parameters are those before
-  /// it. What is displayed, tested or snapshotted is waited for, as is the last iteration of
-  /// step(), and each one with lr_policy "plateau", which needs the loss, or with debug_info.
-  ///
   /// Called before each iteration and before each batch of a test. The result `snapshot` writes a
   /// snapshot. `stop` ends solve(), step() or test(), after a snapshot if the solver takes
   /// snapshots.
   std::function<SolverAction()> poll;
+  /// Called behind each iteration. On a device, it is told of an iteration when the next one is
+  /// queued (SolverOptions::queues_ahead): iteration(), the net and its parameters are those behind
+  /// that one. What it asks for by snapshot(), test() or restore() is of the state behind all that
+  /// is queued; it is told of the iterations in between when it has returned.
   std::function<void(const IterationReport&)> on_iteration;
   std::function<void(const TestReport&)> on_test;
   std::function<void(const std::string&)> on_snapshot;

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "core/device_run.hpp"
+#include "crema/context.hpp"
 #include "layer_support/channel_passes.hpp"
 #include "layer_support/summand.hpp"
 #include "layer_support/two_sided.hpp"
@@ -65,6 +67,7 @@ class BatchNormLayer : public TwoSidedLayer {
             settings_.fraction,
             settings_.epsilon,
             roles_.means != nullptr && !run().recomputing,
+            device.on_host() || !context().on_gpu() ? nullptr : context().device_run().block(),
             of_batch,
             change_parameter<T>(device, roles_.means),
             change_parameter<T>(device, roles_.variances),

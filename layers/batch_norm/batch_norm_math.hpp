@@ -1,6 +1,7 @@
 // The mathematics of BatchNorm: functors over channels and over elements of a ChannelView.
 #pragma once
 
+#include "core/device_report.hpp"
 #include "layer_support/normalize.hpp"
 
 namespace crema::batch_norm {
@@ -35,7 +36,8 @@ struct TakeStored {
 template <class T>
 struct StoreVariance {
   double count, fraction, epsilon;
-  bool moves;  // false: they were moved already, and the pass is a repetition
+  bool moves;           // false: they were moved already, and the pass is a repetition
+  const RunBlock* run;  // of a device: behind a failure, nothing moves; null on the host
   Statistics statistics;
   T* mean;
   T* variance;
@@ -45,7 +47,7 @@ struct StoreVariance {
   }
   CREMA_FUNCTOR void set(int64_t c, double of_batch) const {
     statistics.inverse_deviation[c] = 1 / std::sqrt(of_batch + epsilon);
-    if (!moves) return;
+    if (!moves || (run != nullptr && run->failed())) return;
     const double unbiased = count > 1 ? count / (count - 1) : 1;
     const double share = factor ? 1 : 1 - fraction;
     const auto move = [&](T& stored, double value) {

@@ -1,7 +1,9 @@
 // The passes of recurrent layers: products over all steps, and the steps.
 #include <array>
 
+#include "core/device_run.hpp"
 #include "core/dispatch.hpp"
+#include "crema/context.hpp"
 #include "layer_support/passes.hpp"
 #include "layers/recurrent/recurrent_layer.hpp"
 #include "layers/recurrent/recurrent_passes.hpp"
@@ -21,6 +23,16 @@ struct Masked {
     T value = from ? cells::masked(factor, i / units, from, i, NumberAccess<T>()) : T(0);
     if (more) value += cells::masked(factor, i / units, more, i, NumberAccess<T>());
     to[i] = value;
+  }
+};
+
+/// On a device: what the next pass begins with. Behind a failure it stays.
+template <class T>
+struct Carry {
+  Masked<T> set;
+  const RunBlock* run;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    if (!run->failed()) set(i);
   }
 };
 
@@ -110,7 +122,12 @@ void RecurrentLayer::end_states(const ComputeDevice& device, int d, Blobs top) {
     const T* from = device.read<T>(i == 0 ? direction.hidden : direction.cells);
     if (!direction.reverse) from += steps_ * row;
     T* const to = overwrite_part<T>(device, exposes_ ? top[1 + i]->data : carried_[i], d, row);
-    for_each(device, row, kPassGrain, Masked<T>{units_, nullptr, from, nullptr, to});
+    const Masked<T> set{units_, nullptr, from, nullptr, to};
+    if (device.on_host() || exposes_ || !context().on_gpu()) {
+      for_each(device, row, kPassGrain, set);
+    } else {
+      for_each(device, row, kPassGrain, Carry<T>{set, context().device_run().block()});
+    }
   }
 }
 

@@ -81,8 +81,10 @@ class DataSource {
   virtual ClassNames look_up_classes() const { return {}; }
 
   /// Until the next batch, what is asked of samples of the last batch is about the one this many
-  /// batches before it. Sources that do not know that one give no keys.
-  virtual void look_back(int /*batches*/) {}
+  /// batches before it. False, without effect, where the source does not know that one.
+  virtual bool look_back(int batches) { return batches == 0; }
+  /// Before the first batch: keys of this many batches before the last one are to be known.
+  virtual void keep_batches(int /*batches*/) {}
 };
 
 }  // namespace crema

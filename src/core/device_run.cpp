@@ -1,5 +1,6 @@
 #include "core/device_run.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "crema/error.hpp"
@@ -10,14 +11,22 @@ DeviceRun::DeviceRun(DeviceBackend& backend) : backend_(backend) {
   block_ = static_cast<RunBlock*>(backend_.allocate(sizeof(RunBlock)));
   const RunBlock fresh;
   backend_.copy_to_device(block_, &fresh, sizeof fresh);
-  for (Slot& slot : slots_) {
+  const auto make = [&](Slot& slot) {
     slot.report = static_cast<DeviceReport*>(backend_.allocate_pinned(sizeof(DeviceReport)));
     slot.copied = backend_.make_event();
-  }
+  };
+  std::ranges::for_each(slots_, make);
+  make(now_);
 }
 
 DeviceRun::~DeviceRun() {
+  try {
+    // Copies of reports that nobody has waited for.
+    if (reports_ > 0) backend_.wait(*slots_[(reports_ - 1) % kReports].copied);
+  } catch (...) {  // of a lost device: nothing is copied any more
+  }
   for (Slot& slot : slots_) backend_.release_pinned(slot.report);
+  backend_.release_pinned(now_.report);
   backend_.release(block_);
 }
 
@@ -32,11 +41,20 @@ void DeviceRun::clear() {
   backend_.copy_to_device(&block_->report, &fresh, sizeof fresh);
 }
 
-uint64_t DeviceRun::queue_report() {
-  Slot& slot = slots_[reports_ % kReports];
+void DeviceRun::copy_report(const Slot& slot) {
   backend_.download(slot.report, &block_->report, sizeof(DeviceReport));
   backend_.record(*slot.copied, DeviceQueue::work);
+}
+
+uint64_t DeviceRun::queue_report() {
+  copy_report(slots_[reports_ % kReports]);
   return reports_++;
+}
+
+DeviceReport DeviceRun::report() {
+  copy_report(now_);
+  backend_.wait(*now_.copied);
+  return *now_.report;
 }
 
 DeviceReport DeviceRun::wait_report(uint64_t number) {

@@ -38,13 +38,14 @@ class DeviceRun {
   /// Queued: forgets failures.
   void clear();
 
-  /// Queues a copy of the report as it is then, and returns its number.
+  /// Queues a copy of the report as it is then, and returns its number. For who trains; report()
+  /// takes no number.
   uint64_t queue_report();
   /// Waits for a copy, one of the last kReports.
   DeviceReport wait_report(uint64_t number);
   static constexpr uint64_t kReports = 4;
   /// The report as it is now; waits for all that is queued.
-  DeviceReport report() { return wait_report(queue_report()); }
+  DeviceReport report();
 
   /// Whether a check was queued since the last call.
   bool take_checked() { return std::exchange(checked_, false); }
@@ -61,6 +62,7 @@ class DeviceRun {
     DeviceReport* report = nullptr;  // pinned
     std::unique_ptr<DeviceEvent> copied;
   };
+  void copy_report(const Slot& slot);
 
   DeviceBackend& backend_;
   RunBlock* block_ = nullptr;
@@ -70,6 +72,7 @@ class DeviceRun {
   std::map<uint32_t, const DeviceCheck*> checks_;
   uint32_t next_check_ = 0;
   bool checked_ = false;
+  Slot now_;  // of report()
 };
 
 /// A check of a layer. Checks that are made earlier count as earlier ones of a pass.

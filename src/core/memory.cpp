@@ -130,10 +130,11 @@ void* Memory::access(Access how, DeviceBackend* device) {
     if (stop_ != nullptr && how == Access::overwrite) turn_staged();
     if (staged_ != nullptr && how == Access::change) staged_->settle();
   }
+  // Before a copy from the host, which ends a record.
+  if (device != nullptr && device->access_log() != nullptr)
+    device->access_log()->note(*this, how, pointer(device));
   if (how != Access::overwrite) fetch(device);
   void* const contents = pointer(device);
-  if (device != nullptr && device->access_log() != nullptr)
-    device->access_log()->note(*this, how, contents);
   if (how != Access::read) mark_written(device != nullptr);
   return contents;
 }

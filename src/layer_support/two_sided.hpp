@@ -48,7 +48,7 @@ class TwoSidedLayer : public Layer {
   /// As prepare_reference(), for the passes on a device.
   virtual void prepare_device(Blobs bottom, Blobs top) { prepare_reference(bottom, top); }
   /// Kernel::capturable() of the passes on a device. False where numbers that differ from pass to
-  /// pass reach them by value. What they read or write on the host need not be told.
+  /// pass reach them by value. A forward pass that reads or writes on the host need not be told.
   virtual bool capturable() const { return true; }
   void forward_cpu(Blobs bottom, Blobs top) final { run_forward(ComputeDevice(), bottom, top); }
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) final;

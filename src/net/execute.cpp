@@ -131,7 +131,8 @@ class WithNoise {
   std::vector<ParameterNoise>* noises_ = nullptr;
 };
 
-/// Queues the copies of a batch to the device that reads it: they go on beside the pass before.
+/// Queues the copies of a batch or of inputs to the device that reads it. Those of a batch go on
+/// beside the pass before.
 void upload_batch(const Plan& plan, const ProgramNode& node) {
   const Program& program = *plan.program;
   for (const ValueId top : node.makes) {
@@ -165,7 +166,7 @@ void run_forward(Plan& plan, const Action& action) {
     log_action(plan, action);
     // To look at a loss on a device would wait for all that is queued there; the solver looks.
     if (plan.context->on_gpu()) {
-      if (!node.is_conversion() && node.layer->data_source() != nullptr) upload_batch(plan, node);
+      if (!node.is_conversion() && node.layer->is_source()) upload_batch(plan, node);
       return;
     }
     for (const ValueId top : node.makes) {
@@ -232,7 +233,8 @@ std::string record_key(const Plan& plan, ValueId value, int64_t index) {
     const Node& producer = plan.node(maker);
     above.insert(above.end(), producer.bottoms.begin(), producer.bottoms.end());
   }
-  return sources.size() == 1 ? (*sources.begin())->record_key(index) : std::string();
+  if (sources.size() != 1 || plan.without_keys.count(*sources.begin()) != 0) return {};
+  return (*sources.begin())->record_key(index);
 }
 
 double losses_of(const Program& program, const ProgramNode& node) {

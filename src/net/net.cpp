@@ -249,8 +249,22 @@ double losses_of_steps(const Program& program, const Steps& steps) {
   return loss;
 }
 
-RecordedPass& recorded(std::shared_ptr<RecordedPass>& pass, const std::vector<Action>& actions) {
-  if (pass == nullptr) pass = std::make_shared<RecordedPass>(actions);
+/// Runs steps of a forward pass, and throws what checks on the device have found in them: earlier
+/// than a later Error on the host.
+template <class Steps>
+void checked(Net& net, const Steps& steps) {
+  try {
+    steps();
+  } catch (...) {
+    check_values(net);
+    throw;
+  }
+  check_values(net);
+}
+
+RecordedPass& recorded(Program& program, std::shared_ptr<RecordedPass>& pass,
+                       const std::vector<Action>& actions) {
+  if (pass == nullptr) pass = std::make_shared<RecordedPass>(actions, program.recorded_nodes);
   return *pass;
 }
 
@@ -258,6 +272,7 @@ RecordedPass& recorded(std::shared_ptr<RecordedPass>& pass, const std::vector<Ac
 
 void begin_pass(Plan& plan) {
   plan.done = plan.back = 0;
+  plan.without_keys.clear();
   fetch(plan, 0, plan.layers.size() - 1);
   if (!plan.current()) take_program(plan);
   restore_bounds(plan);
@@ -270,7 +285,7 @@ void run_forward_steps(Plan& plan) {
     for (size_t step = 0; step < steps; ++step) run_step(plan, step);
     return;
   }
-  recorded(program.recorded_forward, program.forward).run(plan, [&](size_t step) {
+  recorded(program, program.recorded_forward, program.forward).run(plan, [&](size_t step) {
     // Steps before it may have run as records.
     plan.done = step;
     run_step(plan, step);
@@ -394,8 +409,7 @@ double Net::forward() {
   begin_pass(plan);
   if (plan.own_run && std::exchange(plan.advances, true)) ++plan.own_run->iteration;
   tell_pass(plan);
-  run_forward_steps(plan);
-  check_values(*this);
+  checked(*this, [&] { run_forward_steps(plan); });
   return losses_of_steps(*plan.program, IdRange<size_t>(plan.program->order.size()));
 }
 
@@ -409,8 +423,9 @@ double Net::forward(size_t first, size_t last) {
   if (!plan.current()) take_program(plan);
   tell_pass(plan);
   const std::set<size_t> steps = steps_of_layers(plan, first, last);
-  for (const size_t step : steps) run_step(plan, step);
-  check_values(*this);
+  checked(*this, [&] {
+    for (const size_t step : steps) run_step(plan, step);
+  });
   return losses_of_steps(*plan.program, steps);
 }
 
@@ -418,11 +433,13 @@ void Net::backward() {
   Plan& plan = *plan_;
   check_ran(plan, "backward");
   const ThreadScope threads(plan.context->threads());
+  // Another net may have run on the device since; what is computed again draws as before.
+  tell_pass(plan);
   // Gradients overwrite values of the forward pass.
   if (!plan.options.keep_all) plan.done = 0;
   Program& program = *plan.program;
   if (plan.context->on_gpu()) {
-    recorded(program.recorded_backward, program.backward).run(plan, [&](size_t i) {
+    recorded(program, program.recorded_backward, program.backward).run(plan, [&](size_t i) {
       run_action(plan, program.backward[i]);
     });
   } else {
@@ -478,7 +495,9 @@ void Net::forward_step(size_t step) {
   if (step == 0 && plan_->program) begin_pass(*plan_);
   check_current(*plan_, "a step");
   tell_pass(*plan_);
-  run_step(*plan_, checked_step(*plan_, step));
+  const size_t last = plan_->program->order.size() - 1;
+  if (checked_step(*plan_, step) < last) return run_step(*plan_, step);
+  checked(*this, [&] { run_step(*plan_, step); });
 }
 
 void Net::backward_step(size_t step) {
@@ -486,6 +505,7 @@ void Net::backward_step(size_t step) {
   const ThreadScope threads(plan_->context->threads());
   const auto [first, last] = plan_->program->backward_of[checked_step(*plan_, step)];
   check_dropped(*plan_, step);
+  tell_pass(*plan_);
   plan_->back = step;
   for (size_t i = first; i < last; ++i) run_action(*plan_, plan_->program->backward[i]);
 }

@@ -83,6 +83,8 @@ struct Plan {
 
   std::shared_ptr<Memory> activation_arena;
   double loss_scale = 1;  // factor on the loss weights in backward
+  /// Sources that do not know the batch which the net has been set back to.
+  std::set<const DataSource*> without_keys;
 
   const Node& node(NodeId id) const { return (*graph)[id]; }
   const Value& value(ValueId id) const { return (*graph)[id]; }

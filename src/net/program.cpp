@@ -14,20 +14,33 @@ namespace {
 /// program holds memory of its kernels, but shares what is derived from weights.
 constexpr size_t kMostPrograms = 9;
 
-/// On a device, batches go there without a wait.
+/// On a device, batches go there without a wait. So do those that other values are views of, where
+/// the host writes nothing else of the buffer: each time it does, it gets other memory.
 void stage_batches(const Plan& plan, const Program& program) {
   if (!plan.context->on_gpu()) return;
-  std::set<const Tensor*> made;
+  std::set<const Tensor*> batches, by_host;
   for (const NodeId id : program.order) {
     const ProgramNode& node = program[id];
-    if (node.layer->data_source() == nullptr) continue;
-    for (const ValueId top : node.makes) made.insert(&program[top].blob->data);
+    for (const ValueId top : node.makes) {
+      const Tensor* const data = &program[top].blob->data;
+      if (node.layer->data_source() != nullptr) batches.insert(data);
+      if (node.layer->is_source() || falls_back_to_cpu(plan, node)) by_host.insert(data);
+    }
   }
   for (const Buffer& buffer : program.buffers) {
-    if (!buffer.reserved || buffer.bytes == 0 || buffer.tensors.size() != 1) continue;
-    const Tensor& tensor = *buffer.tensors.front().tensor;
-    if (made.count(&tensor) != 0)
-      tensor.memory()->stage(plan.context->backend(), plan.context->device_run().stop());
+    if (!buffer.reserved || buffer.bytes == 0) continue;
+    const auto is_batch = [&](const Buffer::Resident& resident) {
+      return batches.count(resident.tensor) != 0 && resident.offset == 0 &&
+             resident.tensor->bytes() == buffer.bytes;
+    };
+    const auto is_by_host = [&](const Buffer::Resident& resident) {
+      return by_host.count(resident.tensor) != 0;
+    };
+    if (std::ranges::none_of(buffer.tensors, is_batch) ||
+        std::ranges::count_if(buffer.tensors, is_by_host) > 1)
+      continue;
+    buffer.tensors.front().tensor->memory()->stage(plan.context->backend(),
+                                                   plan.context->device_run().stop());
   }
 }
 

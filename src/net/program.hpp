@@ -7,6 +7,7 @@
 
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -100,6 +101,13 @@ struct Buffer {
   std::vector<Resident> tensors;
 };
 
+/// Nodes whose forward pass a device has recorded: backward finds what it left in memory of the
+/// device then, and nothing on the host.
+struct RecordedNodes {
+  std::set<NodeId> all;
+  uint64_t changes = 0;
+};
+
 struct Program {
   std::vector<Shape> shapes;               // of Graph::outer
   IdVector<NodeId, ProgramNode> nodes;     // those of the graph, then conversions
@@ -115,6 +123,7 @@ struct Program {
   size_t arena_bytes = 0;
   // On a device, made when they are first run.
   std::shared_ptr<RecordedPass> recorded_forward, recorded_backward;
+  RecordedNodes recorded_nodes;
 
   const ProgramNode& operator[](NodeId id) const { return nodes[id]; }
   ProgramNode& operator[](NodeId id) { return nodes[id]; }

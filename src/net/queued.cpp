@@ -13,17 +13,17 @@
 namespace crema {
 namespace {
 
-/// The node of the program whose layer found a bad value; null if it is none of this net.
-const ProgramNode* node_of(const Program& program, const Layer* layer) {
-  for (const NodeId id : program.order) {
-    if (program[id].layer == layer) return &program[id];
+/// The node of the present program whose layer found a bad value; null: none.
+const ProgramNode* node_of(const Plan& plan, const Layer* layer) {
+  if (plan.program == nullptr || layer == nullptr) return nullptr;
+  for (const NodeId id : plan.program->order) {
+    if ((*plan.program)[id].layer == layer) return &(*plan.program)[id];
   }
   return nullptr;
 }
 
 [[noreturn]] void throw_value(const Plan& plan, const DeviceRun& run, const DeviceReport& report) {
-  const Layer* const layer = run.layer_of(report);
-  const ProgramNode* const node = layer != nullptr ? node_of(*plan.program, layer) : nullptr;
+  const ProgramNode* const node = node_of(plan, run.layer_of(report));
   if (node == nullptr) run.explain(report);
   in_node(*node, [&] {
     try {
@@ -37,7 +37,7 @@ const ProgramNode* node_of(const Program& program, const Layer* layer) {
 }
 
 /// Makes the batch that failed the present one again: it is on the device yet.
-void take_back(const Plan& plan, int later_passes) {
+void take_back(Plan& plan, int later_passes) {
   const Program& program = *plan.program;
   for (size_t i = 0; i < program.shapes.size(); ++i)
     plan.blob(plan.graph->outer[i]).reshape(program.shapes[i]);
@@ -45,7 +45,7 @@ void take_back(const Plan& plan, int later_passes) {
     const ProgramNode& node = program[id];
     DataSource* const source = node.layer->data_source();
     if (source == nullptr) continue;
-    source->look_back(later_passes);
+    if (!source->look_back(later_passes)) plan.without_keys.insert(source);
     for (const ValueId top : node.makes) {
       const Tensor& data = program[top].blob->data;
       if (data.has_memory() && data.memory()->is_staged()) data.memory()->trust_device();
@@ -113,12 +113,16 @@ void check_values(Net& net) {
   if (!run.take_checked()) return;
   const DeviceReport report = run.report();
   if (report.failure != DeviceFailure::value) return;
+  // Of a net that trains on the same device, its solver tells.
+  const Layer* const layer = run.layer_of(report);
+  const auto is_layer = [&](const Layer* own) { return own == layer; };
+  if (layer != nullptr && std::ranges::none_of(plan.layers, is_layer)) return;
   const ClearedRun cleared(run);
   throw_value(plan, run, report);
 }
 
 void throw_reported(Net& net, int iteration, const DeviceReport& report, int later_passes) {
-  const Plan& plan = Plan::of(net);
+  Plan& plan = Plan::of(net);
   DeviceRun& run = plan.context->device_run();
   const ClearedRun cleared(run);
   take_back(plan, later_passes);

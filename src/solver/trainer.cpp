@@ -203,6 +203,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
   nets.train.options.freeze = options.freeze;
   nets.train.options.memory_budget = options.memory_budget;
   nets.train.options.graphs = options.graphs;
+  queues_ahead_ = options.queues_ahead;
   nets.train.options.parameter_copies = rule_->history_count() + (param.ema_decay() > 0 ? 1 : 0);
   if (param.debug_info()) nets.train.options.fuse = false;
   net_ = build_net(nets.train, source, context_);
@@ -234,6 +235,10 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
   warn_if_idle(*net_, options.needs_loss);
   for (Layer* layer : net_->layers()) {
     if (DataSource* data = layer->data_source()) sources_.push_back(data);
+  }
+  if (context_.on_gpu()) {
+    // A failure in the first pass of an iteration shows when the next one is queued.
+    for (DataSource* data : sources_) data->keep_batches(2 * param_->iter_size() - 1);
   }
   const auto log = [this](Severity severity, const std::string& text) {
     context_.log(severity, text);

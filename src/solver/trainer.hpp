@@ -25,6 +25,7 @@ class SnapshotKeeper;  // solver/snapshot_keeper.hpp
 class UpdateRule;      // solver/update_rule.hpp
 class WeightAverage;   // solver/weight_average.hpp
 struct DeviceReport;   // core/device_report.hpp
+struct RecordCursor;   // core/data_source.hpp
 struct RecordCursors;  // solver/snapshot.hpp
 struct SavedSnapshot;  // solver/snapshot.hpp
 struct TrainingState;  // solver/snapshot.hpp
@@ -89,8 +90,8 @@ class Trainer {
   /// An iteration whose report has not been read.
   struct QueuedIteration {
     IterationReport report;
-    uint64_t number = 0;     // of the report of the device
-    uint64_t last_pass = 0;  // passes that had been queued then
+    uint64_t number = 0;      // of the report of the device
+    uint64_t first_pass = 0;  // passes that had been queued before
   };
   /// As iterate(), and tells of iterations that are done.
   void iterate_on_device();
@@ -101,9 +102,17 @@ class Trainer {
   void observe_now();
   /// Whether somebody looks at the iteration before the next one begins.
   bool is_looked_at(int iteration) const;
+  /// Counts a queued pass, and keeps the positions of the sources behind it.
+  void note_pass();
+  /// Whether a pass has taken batches that are not noted.
+  bool has_taken_batches() const;
+  std::vector<RecordCursor> positions() const;
   /// Waits for the queued iterations but the last `left`, and tells of them. Error for one that
-  /// failed.
+  /// failed. Within on_iteration, they are told of when that returns.
   void settle(size_t left);
+  void tell_done();
+  /// Behind an Error of the host: Error for what the device has found in the same iteration.
+  void throw_found(uint64_t first_pass);
   /// With F16: the loss scale follows the iteration. Returns false if that is no help.
   bool follow_scale(const QueuedIteration& done, const DeviceReport& found);
   [[noreturn]] void throw_failure(const QueuedIteration& failed, const DeviceReport& found);
@@ -167,6 +176,11 @@ class Trainer {
   std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it
   std::deque<QueuedIteration> queued_;          // on a device
   uint64_t passes_queued_ = 0;                  // ever
+  /// Behind each of the last passes: what follows a failed one is read again.
+  std::deque<std::vector<RecordCursor>> positions_;
+  std::deque<IterationReport> done_;  // on_iteration is to be told of them
+  bool telling_ = false;
+  bool queues_ahead_ = true;
   int iteration_ = 0;
   int last_snapshot_ = -1;    // its iteration
   int failed_snapshot_ = -1;  // likewise, of the last one that failed

@@ -29,11 +29,14 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 void Trainer::iterate_on_device() {
+  const uint64_t first_pass = passes_queued_;
   try {
     queue_iteration();
   } catch (...) {
-    // What is wrong with an earlier iteration comes first.
+    // What is wrong with an earlier iteration comes first, and then what checks have found in this
+    // one: they are of earlier layers.
     settle(0);
+    throw_found(first_pass);
     throw;
   }
   settle(is_looked_at(iteration_ - 1) ? 0 : 1);
@@ -42,13 +45,15 @@ void Trainer::iterate_on_device() {
 bool Trainer::is_looked_at(int iteration) const {
   const int display = param_->display();
   return (display > 0 && iteration % display == 0) || param_->debug_info() ||
-         policy_->reads_losses() || scaler_ || iteration + 1 == param_->max_iter();
+         policy_->reads_losses() || scaler_ || !queues_ahead_ ||
+         iteration + 1 == param_->max_iter();
 }
 
 void Trainer::queue_iteration() {
   const auto start = Clock::now();
   QueuedIteration queued;
   IterationReport& report = queued.report;
+  queued.first_pass = passes_queued_;
   report.iteration = iteration_;
   report.max_iterations = param_->max_iter();
   if (param_->debug_info())
@@ -56,12 +61,16 @@ void Trainer::queue_iteration() {
   net_->clear_gradients();
   for (int pass = 0; pass < param_->iter_size(); ++pass) {
     begin_pass(pass);
-    queue_forward(*net_, pass == 0);
-    ++passes_queued_;
+    try {
+      queue_forward(*net_, pass == 0);
+    } catch (...) {
+      if (has_taken_batches()) note_pass();
+      throw;
+    }
+    note_pass();
     in_step_[0].look();
     net_->backward();
   }
-  queued.last_pass = passes_queued_;
   if (policy_->reads_losses()) observe_now();
   report.rate = rate();
   queue_update();
@@ -98,6 +107,23 @@ void Trainer::queue_update() {
   shown.log();
 }
 
+std::vector<RecordCursor> Trainer::positions() const {
+  std::vector<RecordCursor> all;
+  for (const DataSource* source : sources_) all.push_back(source->cursor());
+  return all;
+}
+
+bool Trainer::has_taken_batches() const {
+  return positions_.empty() || positions_.back() != positions();
+}
+
+void Trainer::note_pass() {
+  ++passes_queued_;
+  positions_.push_back(positions());
+  // Those of the iteration that is queued, and of the one before.
+  if (positions_.size() > static_cast<size_t>(2 * param_->iter_size())) positions_.pop_front();
+}
+
 void Trainer::settle(size_t left) {
   while (queued_.size() > left) {
     const auto start = Clock::now();
@@ -112,8 +138,34 @@ void Trainer::settle(size_t left) {
     }
     done.report.loss = found.loss / param_->iter_size();
     done.report.smoothed_loss = smoothed(done.report.loss);
-    if (hooks_.on_iteration) hooks_.on_iteration(done.report);
+    done_.push_back(done.report);
+    tell_done();
   }
+}
+
+void Trainer::tell_done() {
+  if (telling_) return;  // a hook has asked for what waits
+  struct Telling {
+    explicit Telling(bool& on) : is_on(on) { is_on = true; }
+    ~Telling() { is_on = false; }
+    Telling(const Telling&) = delete;
+    Telling& operator=(const Telling&) = delete;
+    bool& is_on;
+  } const telling(telling_);
+  while (!done_.empty()) {
+    const IterationReport report = done_.front();
+    done_.pop_front();
+    if (hooks_.on_iteration) hooks_.on_iteration(report);
+  }
+}
+
+void Trainer::throw_found(uint64_t first_pass) {
+  const DeviceReport found = context_.device_run().report();
+  if (found.failure == DeviceFailure::none) return;
+  QueuedIteration failed;
+  failed.report.iteration = iteration_;
+  failed.first_pass = first_pass;
+  throw_failure(failed, found);
 }
 
 bool Trainer::follow_scale(const QueuedIteration& done, const DeviceReport& found) {
@@ -131,12 +183,24 @@ bool Trainer::follow_scale(const QueuedIteration& done, const DeviceReport& foun
 
 void Trainer::throw_failure(const QueuedIteration& failed, const DeviceReport& found) {
   queued_.clear();
-  // Nothing has changed since but the position in the data.
+  // No update has followed. The position in the data becomes that behind the batch that failed.
   iteration_ = failed.report.iteration;
-  const int of_iteration = param_->iter_size() - 1 - static_cast<int>(found.pass);
   begin_pass(static_cast<int>(found.pass));
-  throw_reported(*net_, iteration_, found,
-                 of_iteration + static_cast<int>(passes_queued_ - failed.last_pass));
+  const uint64_t passes = failed.first_pass + found.pass + 1;  // with the one that failed
+  const auto later = static_cast<size_t>(passes_queued_ > passes ? passes_queued_ - passes : 0);
+  if (later > 0 && later < positions_.size()) {
+    positions_.resize(positions_.size() - later);
+    passes_queued_ -= later;
+    try {
+      for (size_t i = 0; i < sources_.size(); ++i) sources_[i]->set_cursor(positions_.back()[i]);
+    } catch (const Error& error) {
+      context_.log(Severity::warning,
+                   text("after the failure not all data sources are set back, and training that "
+                        "goes on skips batches: ",
+                        error.what()));
+    }
+  }
+  throw_reported(*net_, iteration_, found, static_cast<int>(later));
 }
 
 }  // namespace crema

@@ -156,6 +156,7 @@ void Trainer::compare_settings(const Origin& saved) const {
 }
 
 std::string Trainer::resume() {
+  settle(0);
   SavedSnapshot found = newest_whole_snapshot(prefix_, average_ != nullptr, context_);
   if (!found.path.empty()) restore_from(found);
   return found.path;

@@ -9,6 +9,8 @@
 #include "core/access_log.hpp"
 #include "crema/net.hpp"
 #include "crema/registry.hpp"
+#include "layer_support/passes.hpp"
+#include "layer_support/two_sided.hpp"
 #include "layers/convolution/convolution.hpp"
 #include "layers/convolution/ends.hpp"
 #include "support/fake_device.hpp"
@@ -40,6 +42,40 @@ class Recorded : public ::testing::Test {
 std::vector<float> values(const Tensor& tensor) {
   return {tensor.values<float>().begin(), tensor.values<float>().end()};
 }
+
+/// y = x * m, where m is the mean of bottom 1, which forward computes on the host and backward
+/// takes from there.
+class HostMeanLayer : public TwoSidedLayer {
+ public:
+  using TwoSidedLayer::TwoSidedLayer;
+  Arity arity() const override { return {2, 2, 1, 1}; }
+  bool can_propagate(int bottom) const override { return bottom == 0; }
+  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    mean_ = 0;
+    for (const float value : bottom[1]->data.values<float>())
+      mean_ += value / static_cast<float>(bottom[1]->count());
+    scale(device, bottom[0]->data, top[0]->data);
+  }
+  void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
+    if (propagate[0]) scale(device, top[0]->diff, bottom[0]->diff);
+  }
+
+ private:
+  struct Times {
+    float factor;
+    const float* x;
+    float* y;
+    CREMA_FUNCTOR void operator()(int64_t i) const { y[i] = factor * x[i]; }
+  };
+  void scale(const ComputeDevice& device, const Tensor& x, Tensor& y) const {
+    const float* const from = device.read<float>(x);
+    for_each(device, x.count(), kPassGrain, Times{mean_, from, device.overwrite<float>(y)});
+  }
+
+  float mean_ = 0;
+};
 
 const char* const kPooled =
     "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } "
@@ -324,6 +360,87 @@ TEST_F(Recorded, WeightsThatTheHostFoldsFollowTheParameters) {
   }
   EXPECT_EQ(on.device->captures, captures + 30);
   EXPECT_EQ(on.log.find("graphs leave out a step"), std::string::npos) << on.log;
+}
+
+// A deploy net: the caller writes the inputs before each pass.
+TEST_F(Recorded, InputsThatTheHostWritesStopNoRecord) {
+  OnDevice on;
+  Net net(test::net_param(kPooled), on.context, {.phase = Phase::test});
+  for (int pass = 0; pass < 5; ++pass) {
+    test::fill_inputs(net, -1, 1 + pass);
+    net.forward();
+  }
+  EXPECT_EQ(on.device->captures, 1);
+  EXPECT_EQ(on.device->launches, 4);
+  EXPECT_EQ(on.log.find("graphs leave out"), std::string::npos) << on.log;
+}
+
+TEST_F(Recorded, BackwardIsNotRecordedWhereForwardComputesOnTheHost) {
+  static const bool registered =
+      (add_two_sided<HostMeanLayer>(Registry::instance(), "TestHostMean"), true);
+  ASSERT_TRUE(registered);
+  const NetParameter param = test::net_param(
+      "layer { name: 'x' type: 'Input' top: 'x' top: 'means' top: 'y' input_param { shape { dim: 4 "
+      "dim: 5 } shape { dim: 6 } shape { dim: 4 dim: 3 } } } "
+      "layer { name: 'ip1' type: 'InnerProduct' bottom: 'x' top: 'ip1' inner_product_param { "
+      "num_output: 3 weight_filler { type: 'xavier' } } } "
+      "layer { name: 'a0' type: 'PReLU' bottom: 'ip1' top: 'a0' } "
+      "layer { name: 'm1' type: 'TestHostMean' bottom: 'a0' bottom: 'means' top: 'm1' } "
+      "layer { name: 'act' type: 'PReLU' bottom: 'm1' top: 'act' } "
+      "layer { name: 'm2' type: 'TestHostMean' bottom: 'act' bottom: 'means' top: 'm2' } "
+      "layer { name: 'loss' type: 'EuclideanLoss' bottom: 'm2' bottom: 'y' top: 'loss' }");
+  OnDevice with, without;
+  Net net(param, with.context, {.phase = Phase::train});
+  Net plain(param, without.context, {.phase = Phase::train, .graphs = false});
+  for (int pass = 0; pass < 12; ++pass) {
+    for (Net* each : {&net, &plain}) {
+      test::fill_inputs(*each, -1, 1 + pass);
+      for (int i = 0; i < 6; ++i)
+        each->input("means").change<float>()[i] = static_cast<float>(pass % 3 - 1 + i);
+      each->clear_gradients();
+      each->forward();
+      each->backward();
+    }
+    EXPECT_EQ(test::gradients_of(net), test::gradients_of(plain)) << pass;
+  }
+  EXPECT_GT(with.device->captures, 0);
+  EXPECT_NE(with.log.find("CUDA graphs leave out a step of layer 'm1'"), std::string::npos)
+      << with.log;
+  EXPECT_NE(with.log.find("CUDA graphs leave out a step of layer 'm2'"), std::string::npos)
+      << with.log;
+}
+
+TEST_F(Recorded, WhatIsComputedAgainDrawsAsItsOwnForward) {
+  OnDevice on;
+  const NetParameter param = test::net_param(
+      "layer { name: 'x' type: 'Input' top: 'x' top: 'y' input_param { shape { dim: 4 dim: 6 } "
+      "shape { dim: 4 dim: 3 } } } "
+      "layer { name: 'ip1' type: 'InnerProduct' bottom: 'x' top: 'ip1' inner_product_param { "
+      "num_output: 6 weight_filler { type: 'xavier' } } } "
+      "layer { name: 'drop' type: 'Dropout' bottom: 'ip1' top: 'drop' recompute: true } "
+      "layer { name: 'ip2' type: 'InnerProduct' bottom: 'drop' top: 'ip2' inner_product_param { "
+      "num_output: 3 weight_filler { type: 'xavier' } } } "
+      "layer { name: 'loss' type: 'EuclideanLoss' bottom: 'ip2' bottom: 'y' top: 'loss' }");
+  Context context({.threads = 1, .engine = "reference"});
+  Net net(param, on.context, {.phase = Phase::train});
+  Net other(param, on.context, {.phase = Phase::train});
+  Net on_cpu(param, context, {.phase = Phase::train});
+  for (Net* each : {&net, &other, &on_cpu}) test::fill_inputs(*each);
+  other.forward();
+  for (int pass = 0; pass < 5; ++pass) {
+    for (Net* each : {&net, &on_cpu}) {
+      each->clear_gradients();
+      each->forward();
+    }
+    other.forward();  // it is a pass ahead
+    net.backward();
+    on_cpu.backward();
+    const std::vector<double> found = test::gradients_of(net),
+                              expected = test::gradients_of(on_cpu);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], expected[i], 1e-5) << pass << " " << i;
+  }
 }
 
 TEST_F(Recorded, GraphsOffRecordNothing) {

@@ -76,7 +76,8 @@ class DeviceTraining : public ::testing::Test {
     test::write_database(folder_ / "db", records);
   }
 
-  SolverParameter param(const std::string& more, const std::string& loss = "") const {
+  SolverParameter param(const std::string& more, const std::string& loss = "",
+                        const std::string& middle = "type: 'Dropout'") const {
     SolverParameter param;
     parse_text_proto(
         text("net_param { name: 'small' layer { name: 'data' type: 'Data' top: 'data' top: 'label' "
@@ -86,7 +87,9 @@ class DeviceTraining : public ::testing::Test {
              "layer { name: 'ip1' type: 'InnerProduct' bottom: 'data' top: 'ip1' "
              "inner_product_param { num_output: 8 weight_filler { type: 'xavier' } } } "
              "layer { name: 'prelu' type: 'PReLU' bottom: 'ip1' top: 'act' } "
-             "layer { name: 'drop' type: 'Dropout' bottom: 'act' top: 'drop' } "
+             "layer { name: 'drop' bottom: 'act' top: 'drop' ",
+             middle,
+             " } "
              "layer { name: 'ip2' type: 'InnerProduct' bottom: 'drop' top: 'ip2' "
              "inner_product_param { num_output: ",
              kClasses,
@@ -212,6 +215,109 @@ TEST_F(DeviceTraining, ABadLabelStopsTheUpdate) {
     EXPECT_EQ(told, (std::vector<int>{0, 1, 2, 3, 4}));
     EXPECT_EQ(run.context.device_run().report().failure, DeviceFailure::none);
   }
+}
+
+// A caller may go on behind a failure: with the batch behind the one that failed, as on the CPU.
+TEST_F(DeviceTraining, GoesOnBehindAFailureAsTheCpu) {
+  for (const std::string middle : {"type: 'Dropout'", "type: 'BatchNorm'"}) {
+    for (const std::string more : {"max_iter: 1000", "max_iter: 1000 iter_size: 3"}) {
+      SCOPED_TRACE(middle + more);
+      write(22, 99, 1);
+      const SolverParameter solver = param(more, "", middle);
+      const auto run = [](Solver& each, std::vector<double>& losses, std::string& what) {
+        each.on_iteration = [&](const IterationReport& report) { losses.push_back(report.loss); };
+        try {
+          each.step(20);
+        } catch (const Error& error) {
+          what = error.what();
+        }
+        losses.push_back(each.iteration());
+        try {
+          each.step(1);
+          each.step(1);
+        } catch (const Error& error) {
+          what += error.what();
+        }
+      };
+      std::vector<double> losses, expected;
+      std::string what, expected_what;
+      Context context({.threads = 1, .engine = "reference"});
+      Solver on_cpu(solver, context);
+      run(on_cpu, expected, expected_what);
+      DeviceSolver on(solver);
+      run(on.solver, losses, what);
+      EXPECT_NE(expected_what.find("record '00000022'"), std::string::npos) << expected_what;
+      EXPECT_EQ(what, expected_what);
+      ASSERT_EQ(losses.size(), expected.size());
+      for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-4) << i;
+      const std::vector<double> before = params_of(on_cpu.net()),
+                                found = params_of(on.solver.net());
+      for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(found[i], before[i], 1e-4) << i;
+      const auto stored = [](Solver& each) {
+        std::vector<double> values;
+        for (const auto& parameter : each.net().layer("drop").params())
+          for (const float value : parameter->data.values<float>()) values.push_back(value);
+        return values;
+      };
+      const std::vector<double> were = stored(on_cpu), are = stored(on.solver);
+      ASSERT_EQ(are.size(), were.size());
+      for (size_t i = 0; i < are.size(); ++i) EXPECT_NEAR(are[i], were[i], 1e-4) << i;
+    }
+  }
+}
+
+TEST_F(DeviceTraining, AHookMayAskForWhatWaits) {
+  DeviceSolver run(param("max_iter: 1000 snapshot_format: BINARYPROTO"));
+  std::vector<int> told, depths;
+  int depth = 0;
+  run.solver.on_iteration = [&](const IterationReport& report) {
+    ++depth;
+    told.push_back(report.iteration);
+    depths.push_back(depth);
+    if (report.iteration % 3 == 0) run.solver.snapshot();
+    --depth;
+  };
+  run.solver.step(10);
+  EXPECT_EQ(told, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(depths, std::vector<int>(10, 1));
+}
+
+TEST_F(DeviceTraining, AHookMayRunANet) {
+  const SolverParameter solver = param("max_iter: 1000");
+  const std::vector<double> expected = trained(solver, 12);
+  DeviceSolver run(solver);
+  Net other(solver.net_param(), run.context, {.phase = Phase::test});
+  std::vector<int> told;
+  run.solver.on_iteration = [&](const IterationReport& report) {
+    told.push_back(report.iteration);
+    for (int i = 0; i < 5; ++i) other.forward();
+  };
+  run.solver.step(12);
+  EXPECT_EQ(told.size(), 12U);
+  EXPECT_EQ(params_of(run.solver.net()), expected);
+}
+
+// What is wrong with an iteration that trains is not told of by another net.
+TEST_F(DeviceTraining, ANetLeavesFailuresOfOthersToThem) {
+  const SolverParameter solver = param("max_iter: 1000");
+  write(22, 99, 1);
+  DeviceSolver failing(solver);
+  Net beside(solver.net_param(), failing.context, {.phase = Phase::test});
+  for (int i = 0; i < 3; ++i) beside.forward();
+  failing.solver.on_iteration = [&](const IterationReport& report) {
+    if (report.iteration == 4) beside.forward();
+  };
+  expect_error([&] { failing.solver.step(20); },
+               {"label 99 at position 2 of the batch", "layer 'loss'", "record '00000022'"});
+  EXPECT_EQ(failing.solver.iteration(), 5);
+}
+
+TEST_F(DeviceTraining, IterationsAreWaitedForWhereTheCallerAsks) {
+  DeviceSolver run(param("max_iter: 1000"), {.queues_ahead = false});
+  run.solver.on_iteration = [&](const IterationReport& report) {
+    EXPECT_EQ(run.solver.iteration(), report.iteration + 1);
+  };
+  run.solver.step(10);
 }
 
 TEST_F(DeviceTraining, ALossThatIsNotFiniteStopsTheUpdate) {

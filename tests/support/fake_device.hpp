@@ -144,6 +144,7 @@ class FakeDevice : public DeviceBackend {
   void queue_loop(const std::function<void()>& loop) override { queue(loop); }
 
   void* allocate_pinned(size_t bytes) override {
+    refuse_in_capture("takes memory");
     auto memory = std::make_unique<std::vector<char>>(std::max<size_t>(bytes, 1));
     void* pointer = memory->data();
     pinned_[pointer] = std::move(memory);
@@ -169,11 +170,14 @@ class FakeDevice : public DeviceBackend {
   }
   std::unique_ptr<DeviceEvent> make_event() override { return std::make_unique<Event>(); }
   void record(DeviceEvent& event, DeviceQueue queue) override {
+    refuse_in_capture("records an event");
     auto& at = static_cast<Event&>(event);
     at.queue = queue;
     at.place = queued_[static_cast<size_t>(queue)];
   }
-  void queue_wait(DeviceQueue, const DeviceEvent&) override {}
+  void queue_wait(DeviceQueue, const DeviceEvent&) override {
+    refuse_in_capture("waits for the other queue");
+  }
   void wait(const DeviceEvent& event) override {
     refuse_in_capture("waits for the device");
     const auto& at = static_cast<const Event&>(event);

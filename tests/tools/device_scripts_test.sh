@@ -44,7 +44,7 @@ grep -q "protobuf.* => $there/lib/" "$work/said" || fail "takes libraries of thi
 # --- device-check: in the bundle, and in the repository.
 export CUDA_VISIBLE_DEVICES=
 parts=$("$there/scripts/device-check" --dry-run)
-for part in device errors lenet long time bench tests golden nets sanitize; do
+for part in device errors lenet graphs long time bench tests golden nets sanitize; do
   grep -q "^$part:" <<<"$parts" || fail "no part $part in: $parts"
 done
 for word in "--gpu=7" "golden_runner --gpu=0 --strict" "--gtest_filter" "--tool racecheck" "--quick" "first_iter_500.solverstate"; do
@@ -55,7 +55,7 @@ says "no part 'nosuch'"
 ! "$there/scripts/device-check" --out "$work/out" >"$work/said" 2>&1 || fail "passes without a device"
 says "FAILED   device"
 says "no device: "
-[[ $(grep -c 'needs a device' "$work/said") == 9 ]] || { cat "$work/said"; fail "not all other parts are skipped"; }
+[[ $(grep -c 'needs a device' "$work/said") == 10 ]] || { cat "$work/said"; fail "not all other parts are skipped"; }
 [[ -s $work/out/device.log ]] || fail "no log"
 ! "$source_dir/scripts/device-check" --build "$CREMA_BUILD_DIR" --out "$work/out2" golden >"$work/said" 2>&1 || fail "passes without a device"
 says "skipped  golden"
@@ -83,7 +83,9 @@ status, lines, seconds = check.run_part(run_of(), "hangs", lambda run: run.need(
 assert status == "FAILED" and "did not end within" in lines[0] and seconds < 10, (status, lines, seconds)
 status, lines, _ = check.run_part(run_of(), "fails", lambda run: run.need("fails", ["sh", "-c", "echo why; exit 3"], 5))
 assert status == "FAILED" and "exit status 3" in lines[0] and lines[0].endswith("why"), lines
-assert check.run_part(run_of(0), "late", lambda run: [])[0] == "skipped"
+assert check.run_part(run_of(0), "late", lambda run: [])[0] == "NO TIME"
+status, lines, _ = check.run_part(run_of(), "wrong", lambda run: None[1])
+assert status == "FAILED" and "TypeError" in lines[0], lines
 assert check.run_part(run_of(), "absent", lambda run: run.need("absent", ["/nosuch"], 5))[0] == "FAILED"
 page = io.StringIO()
 with contextlib.redirect_stdout(page):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <typeinfo>
 #include <utility>
 
 #include "backend/cuda/dnn_plans.hpp"
@@ -391,7 +392,9 @@ void* CudaBackend::scratch(size_t bytes) {
 CudaBackend& cuda(const Context& context) { return cuda(context.backend()); }
 
 CudaBackend& cuda(DeviceBackend& backend) {
-  // The only maker of device backends in a build with CUDA is make_cuda_backend.
+  // A context may have been given another one, such as the device of the tests.
+  if (typeid(backend) != typeid(CudaBackend))
+    throw Error("the device of this context is none of CUDA, and CUDA's kernels were asked for");
   auto& result = static_cast<CudaBackend&>(backend);
   result.activate();
   return result;

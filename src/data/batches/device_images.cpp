@@ -25,10 +25,11 @@ void DeviceImages::convert(const ImageBatch& batch, const Transform& transform, 
   const size_t head = bytes_of_places(shape[0]), pixels = static_cast<size_t>(shape.count());
   DeviceBackend& backend = context_.backend();
   const int32_t* const stop = context_.device_run().stop();
-  if (means_.count() == 0) {
+  if (means_for_ != shape[1]) {
     const std::vector<float> means = transform.means(shape[1]);
     means_.reshape(Shape{static_cast<int64_t>(means.size())});
     std::ranges::copy(means, means_.overwrite<float>());
+    means_for_ = shape[1];
   }
   if (upload_ == nullptr || upload_->bytes() < head + pixels)
     upload_ = std::make_unique<StagedUpload>(backend, head + pixels, stop);

@@ -23,6 +23,7 @@ class DeviceImages {
  private:
   Context& context_;
   Tensor means_{Shape{0}};
+  int64_t means_for_ = 0;  // channels
   std::unique_ptr<StagedUpload> upload_;
 };
 

@@ -85,9 +85,11 @@ std::string SampledLayer::record_key(int64_t index) const {
   return key_of(given_[static_cast<size_t>(index)], index);
 }
 
-void SampledLayer::look_back(int batches) {
-  if (batches == 1) given_ = before_;
-  if (batches > 1) given_.clear();
+bool SampledLayer::look_back(int batches) {
+  if (batches == 0) return true;
+  if (batches < 0 || batches > std::ssize(before_)) return false;
+  given_ = before_[static_cast<size_t>(batches - 1)];
+  return true;
 }
 
 std::string SampledLayer::raw_key(int64_t index) const {
@@ -144,7 +146,10 @@ void SampledLayer::forward_cpu(Blobs, Blobs top) {
     throw Error("the next batch has ", batch.samples.size(), " records, and the top is ",
                 top[0]->shape().str(), "; call Layer::fetch() before the pass, as a net does");
   give_batch(batch, top);
-  before_.swap(given_);
+  if (!before_.empty()) {
+    std::ranges::rotate(before_, before_.end() - 1);
+    before_.front().swap(given_);
+  }
   given_ = batch.samples;
   const int64_t taken = batch.taken;
   if (!batch.skipped.empty() || skips_.count > 0) count_skipped(batch);

@@ -39,7 +39,8 @@ class SampledLayer : public Layer, public DataSource {
   int64_t records_in_batch() const final { return static_cast<int64_t>(given_.size()); }
   double take_wait_seconds() final;
   std::string record_key(int64_t index) const final;
-  void look_back(int batches) final;
+  void keep_batches(int batches) final { before_.resize(static_cast<size_t>(batches)); }
+  bool look_back(int batches) final;
   std::string raw_key(int64_t index) const final;
   int64_t record_number(int64_t index) const final;
   bool is_replaced(int64_t index) const final;
@@ -86,9 +87,9 @@ class SampledLayer : public Layer, public DataSource {
   BatchEnd end_;
   /// Where the run of batches began that the prefetcher is in, once that is fixed.
   std::optional<RecordCursor> first_;
-  uint64_t taken_ = 0;          // samples of all shards since first_
-  std::vector<Sample> given_;   // samples of the last one
-  std::vector<Sample> before_;  // of the one before
+  uint64_t taken_ = 0;                       // samples of all shards since first_
+  std::vector<Sample> given_;                // samples of the last batch
+  std::vector<std::vector<Sample>> before_;  // of batches before it, the last one first
   struct Skips {
     uint64_t epoch = 0;
     int64_t count = 0;
