@@ -198,8 +198,8 @@ std::vector<RoomCase> rooms() {
     // Without k, the scale of channels that are not there may be 0.
     std::vector<double> edges_are_zero;
     for (int64_t i = 0; i < channels * 6; ++i) {
-      const int64_t c = i / 6;
-      const bool edge = c == 0 || c == channels - 1;
+      const int64_t channel = i / 6;
+      const bool edge = channel == 0 || channel == channels - 1;
       edges_are_zero.push_back(edge ? 0 : 0.5 + 0.25 * static_cast<double>(i * 7 % 11));
     }
     add("LRNWithoutK" + c,
