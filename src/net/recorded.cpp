@@ -31,11 +31,6 @@ bool is_host_seed(const Action& action) {
   return action.kind == Action::Kind::seed && action.weight != 0 && action.into->count() <= 1;
 }
 
-/// A seed that is queued on the device, with the loss scale of the time.
-bool is_device_seed(const Action& action) {
-  return action.kind == Action::Kind::seed && action.weight != 0 && !is_host_seed(action);
-}
-
 bool kernel_allows(const Plan& plan, const Program& program, NodeId id) {
   const ProgramNode& node = program[id];
   return node.kernel != nullptr && node.kernel->capturable() && !node.follows_values &&
@@ -294,8 +289,6 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   made.checks = device_run.take_checked();
   if (checked || made.checks) device_run.note_checked();
   made.cleared_after = cleared(plan);
-  for (size_t i = part.begin; i < part.end; ++i)
-    made.has_seeds = made.has_seeds || is_device_seed(actions_[i]);
   made.loss_scale = plan.loss_scale;
   made.generation = backend.generation();
   made.derived = log.derived();
@@ -311,8 +304,7 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
 
 bool RecordedPass::is_valid(const Plan& plan, const Record& record) const {
   if (record.generation != plan.context->backend().generation() ||
-      (record.has_seeds && record.loss_scale != plan.loss_scale) ||
-      record.cleared_before != cleared(plan))
+      record.loss_scale != plan.loss_scale || record.cleared_before != cleared(plan))
     return false;
   for (const Use& use : record.uses) {
     const std::shared_ptr<Memory> memory =

@@ -49,7 +49,6 @@ class RecordedPass {
     std::vector<Use> uses;
     std::vector<AccessLog::Derived> derived;
     std::vector<bool> cleared_before, cleared_after;  // of each parameter of the net
-    bool has_seeds = false;                           // that hold the loss scale
     double loss_scale = 1;
     uint64_t generation = 0;
     bool checks = false;  // DeviceRun::take_checked()

@@ -300,7 +300,7 @@ TEST(ChannelPasses, GradientSumsOfEveryShapeAndMask) {
       if (mask != Mask::again) {
         for (const bool overwrites : {true, false}) {
           channels::add_sums<T>(ComputeDevice(device), maps, {&dy, &x, &y, mask},
-                                {of_first.data(), of_second.data(), overwrites});
+                                {of_first.data(), of_second.data(), overwrites, overwrites});
         }
         std::vector<double> twice(first), products_twice(first.size());
         for (size_t i = 0; i < first.size(); ++i) twice[i] = 2 * first[i];

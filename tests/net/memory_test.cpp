@@ -57,12 +57,18 @@ double taken_over_planned(const NetParameter& param, const ContextOptions& where
     const int64_t before = tools::resident_bytes();
     Net net(param, context, {.phase = Phase::train, .memory_budget = budget});
     fill_inputs(net, -1, 1, 2);  // labels that all nets have
-    net.clear_gradients();
-    net.forward();
-    net.backward();
-    const MemoryPlan plan = net.memory();
-    const auto planned = static_cast<double>(plan.activations + plan.parameters + plan.engines);
-    return static_cast<double>(tools::resident_bytes() - before) / planned;
+    double taken = 0;
+    // Of two threads on a busy machine, one may do all the work of a pass, and the other one takes
+    // no scratch memory: some passes are enough.
+    for (int pass = 0; pass < 8 && taken < 0.95; ++pass) {
+      net.clear_gradients();
+      net.forward();
+      net.backward();
+      const MemoryPlan plan = net.memory();
+      const auto planned = static_cast<double>(plan.activations + plan.parameters + plan.engines);
+      taken = static_cast<double>(tools::resident_bytes() - before) / planned;
+    }
+    return taken;
   });
   const double result = ratio.get();
   // OpenMP's threads end behind the thread that made them, and give their scratch memory back while
