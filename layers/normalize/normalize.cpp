@@ -321,8 +321,9 @@ class NormalizeLayer : public TwoSidedLayer {
     if (!propagates) return;
     const channels::Coefficients<T> to =
         channels::coefficients_in<T>(device, maps.count(), 4, true, factors_);
-    for_each_block(device, batch, each, 0,
-                   SetGradient<T>{each, sums, device.read<T>(params()[0]->data), inverse_norm, to});
+    for_each_block(
+        device, batch, each, 0,
+        SetSampleGradient<T>{each, sums, device.read<T>(params()[0]->data), inverse_norm, to});
     channels::map_gradient<T>(device, maps, from, {.gain = to.gain, .slope = to.slope},
                               &bottom.diff, nullptr);
   }

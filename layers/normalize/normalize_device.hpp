@@ -86,7 +86,7 @@ struct SetGain {
 
 /// Body for samples, from sums of dy * x: dx = dy * gain - x * slope.
 template <class T>
-struct SetGradient {
+struct SetSampleGradient {
   int64_t each;  // coefficients of a sample
   const SumPair* sums;
   const T* scale;
