@@ -2,9 +2,9 @@
 
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "backend/cuda/cuda_backend.hpp"
 
@@ -111,11 +111,11 @@ const void* aligned_vector() { return reinterpret_cast<const void*>(uintptr_t{kA
 class LtPlan : public ProductPlan {
  public:
   LtPlan(CudaBackend& backend, const DeviceProduct& product, const Arithmetic& arithmetic,
-         const LtCall& call, const cublasLtMatmulAlgo_t& algorithm, size_t workspace)
+         const cublasLtMatmulAlgo_t& algorithm, size_t workspace)
       : backend_(backend),
         product_(product),
         arithmetic_(arithmetic),
-        call_(call),
+        call_(product, arithmetic.math),
         algorithm_(algorithm),
         workspace_(workspace) {}
 
@@ -293,7 +293,7 @@ std::unique_ptr<ProductPlan> make_product_plan(DeviceBackend& backend, const Dev
                "of the net is ", arithmetic.workspace_limit);
     return nullptr;
   }
-  return std::make_unique<LtPlan>(of_cuda, product, arithmetic, call, *known, result.workspaceSize);
+  return std::make_unique<LtPlan>(of_cuda, product, arithmetic, *known, result.workspaceSize);
 }
 
 }  // namespace crema

@@ -11,10 +11,12 @@
 
 namespace crema {
 
-/// The descriptors of a call. Plain memory: the library keeps no part of them.
+/// The descriptors of a call.
 class LtCall {
  public:
   LtCall(const DeviceProduct& product, Math math);
+  LtCall(const LtCall&) = delete;
+  LtCall& operator=(const LtCall&) = delete;
 
   cublasLtMatmulDesc_t operation() const { return &operation_; }
   cublasLtMatrixLayout_t a() const { return &a_; }
