@@ -44,10 +44,10 @@ std::vector<ProductWay> InnerProductProblem::ways(InnerProductPass pass,
   const bool in_forward = pass == InnerProductPass::forward && (has_bias || relu);
   if (in_forward || all != ProductEnding::none) apart.form += "@1";
   if (in_forward) {
-    apart.beside = [&backend, rows = result(), relu = relu,
+    apart.beside = [&backend, rows = result(), slope = relu,
                     biased = has_bias](const ProductOperands& o) {
       device_finish_rows(backend, rows, biased ? static_cast<const float*>(o.vector) : nullptr,
-                         relu, o.c);
+                         slope, o.c);
     };
   } else if (all != ProductEnding::none) {
     const bool of_a = all == ProductEnding::sums_of_a;
