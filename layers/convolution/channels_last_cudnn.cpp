@@ -9,8 +9,8 @@
 #include <cmath>
 #include <optional>
 
-#include "backend/cuda/device_copy.hpp"
 #include "backend/cuda/dnn_convolution.hpp"
+#include "core/device_copy.hpp"
 #include "core/tuner.hpp"
 #include "layer_support/tuning.hpp"
 #include "layers/convolution/cudnn.hpp"

@@ -14,6 +14,7 @@
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layer_support/unused_settings.hpp"
+#include "layers/inner_product/products.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -98,6 +99,15 @@ class InnerProductLayer : public TwoSidedLayer {
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }
   bool transposed() const { return transposed_; }
+  /// For the engine of devices.
+  InnerProductProblem problem() const {
+    return {.batch = batch_,
+            .inputs = inputs_,
+            .outputs = outputs_,
+            .transposed = transposed_,
+            .has_bias = has_bias_,
+            .relu = relu_slope()};
+  }
   ProductSizes product_sizes() const {
     return {batch_, transposed_ ? inputs_ : outputs_, transposed_ ? outputs_ : inputs_};
   }
@@ -298,7 +308,10 @@ class InnerProductEngine : public Engine {
 }  // namespace
 
 void register_inner_product(Registry& registry) {
-  add_two_sided<InnerProductLayer>(registry, "InnerProduct");
+  registry.add<InnerProductLayer>("InnerProduct");
+  add_inner_product_engine(registry, "InnerProduct", [](const Layer& layer) {
+    return static_cast<const InnerProductLayer&>(layer).problem();
+  });
   for (const bool tuned : {true, false}) {
     registry.add_engine<InnerProductEngine>("InnerProduct", tuned ? "tuned" : "native",
                                             DeviceType::cpu, tuned);

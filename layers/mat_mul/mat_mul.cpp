@@ -5,6 +5,7 @@
 #include "layer_support/gemm.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
+#include "layers/mat_mul/products.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -152,6 +153,18 @@ class MatMulLayer : public TwoSidedLayer {
     });
   }
 
+  /// For the engine of devices.
+  MatMulProblem problem() const {
+    return {.batch = batch_,
+            .m = m_,
+            .n = n_,
+            .k = k_,
+            .transpose_a = transpose_a_,
+            .transpose_b = transpose_b_,
+            .shared = shared_,
+            .scale = scale_};
+  }
+
  protected:
   BackwardReads reference_backward_reads() const override { return {{0, 1}, false}; }
 
@@ -170,6 +183,11 @@ class MatMulLayer : public TwoSidedLayer {
 
 }  // namespace
 
-void register_mat_mul(Registry& registry) { add_two_sided<MatMulLayer>(registry, "MatMul"); }
+void register_mat_mul(Registry& registry) {
+  registry.add<MatMulLayer>("MatMul");
+  add_mat_mul_engine(registry, "MatMul", [](const Layer& layer) {
+    return static_cast<const MatMulLayer&>(layer).problem();
+  });
+}
 
 }  // namespace crema

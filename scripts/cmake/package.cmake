@@ -130,7 +130,7 @@ crema_add_libraries(CREMA_LIBARCHIVE "${LibArchive_LIBRARY}")
 crema_add_libraries(CREMA_ANNOTATIONS "${Pugixml_LIBRARY}")
 crema_add_libraries(CREMA_HAS_YAML "${YamlCpp_LIBRARY}")
 crema_add_libraries(CREMA_HAS_ONEDNN "${OneDNN_LIBRARY}")
-crema_add_libraries(CREMA_HAS_CUDA "${CUDA_cublas_LIBRARY}" "${CUDNN_LIBRARY}"
+crema_add_libraries(CREMA_HAS_CUDA "${CUDA_cublas_LIBRARY}" "${CUDA_cublasLt_LIBRARY}" "${CUDNN_LIBRARY}"
   "${CUDA_cudart_static_LIBRARY}")
 crema_pc_flags(dependencies ${libraries})
 list(JOIN OpenMP_CXX_FLAGS " " openmp_flags)

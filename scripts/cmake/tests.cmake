@@ -155,9 +155,10 @@ foreach(area IN ITEMS ${crema_unit_areas} tools options)
   endif()
   crema_add_cases(${area} "${label}")
 endforeach()
-# Tests of what wraps cuDNN see its headers.
+# Tests of what wraps cuDNN and cuBLASLt see their headers.
 crema_link_if(CREMA_HAS_CUDA test_core CUDNN::CUDNN)
 crema_link_if(CREMA_HAS_CUDA test_core CUDA::cudart_static)
+crema_link_if(CREMA_HAS_CUDA test_core CUDA::cublasLt)
 target_sources(test_net PRIVATE "${PROJECT_SOURCE_DIR}/tools/markdown.cpp"
   "${PROJECT_SOURCE_DIR}/tools/resident.cpp")
 if(TARGET crema_tool)

@@ -14,6 +14,10 @@ set(crema_alone
   layers/data/data.cpp
   layers/dropout/dropout.cpp
   layers/infogain_loss/infogain_loss.cpp
+  layers/inner_product/device.cpp
+  layers/inner_product/products.cpp
+  layers/mat_mul/device.cpp
+  layers/mat_mul/products.cpp
   layers/multibox_loss/multibox_loss.cpp
   layers/pooling/pooling.cpp
   layers/prelu/prelu.cpp
@@ -27,6 +31,7 @@ set(crema_alone
   layers/yolov3/yolov3.cpp
   src/core/filler.cpp
   src/data/databases/database_folder.cpp
+  src/layer_support/product_choice.cpp
   src/data/records/datum.cpp
   src/data/images/image_header.cpp
   src/data/images/png_header.cpp

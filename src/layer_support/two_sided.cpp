@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "layer_support/device_kernel.hpp"
 #include "layer_support/options.hpp"
 
 namespace crema {
@@ -44,11 +45,15 @@ class DeviceEngine : public Engine {
   }
   std::unique_ptr<Kernel> make(Layer& layer, const Option&, Blobs bottom,
                                Blobs top) const override {
-    return std::make_unique<DeviceKernel>(static_cast<TwoSidedLayer&>(layer), bottom, top);
+    return make_device_kernel(static_cast<TwoSidedLayer&>(layer), bottom, top);
   }
 };
 
 }  // namespace
+
+std::unique_ptr<Kernel> make_device_kernel(TwoSidedLayer& layer, Blobs bottom, Blobs top) {
+  return std::make_unique<DeviceKernel>(layer, bottom, top);
+}
 
 std::vector<Option> TwoSidedLayer::device_options(Blobs bottom, Blobs top) const {
   std::vector<Option> options = without_blocks(reference_options(bottom, top));

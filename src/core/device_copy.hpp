@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "backend/cuda/cuda_backend.hpp"
 #include "core/access_log.hpp"
+#include "core/device.hpp"
 #include "crema/parameter.hpp"
 
 namespace crema {
@@ -21,14 +21,14 @@ class DeviceCopy {
 
   size_t bytes() const { return bytes_; }
   /// Where the values change between passes: memory of this object, which the caller writes.
-  void* own(CudaBackend& backend) {
+  void* own(DeviceBackend& backend) {
     if (!own_.has_memory()) own_ = Tensor(Shape{static_cast<int64_t>(bytes_)}, DType::u8);
     return own_.overwrite<uint8_t>(&backend);
   }
   /// Else: make(values, copy) writes it once for each version of the values. All kernels that name
   /// the same form share it.
   template <class Make>
-  const void* get(CudaBackend& backend, ParameterStorage& storage, const Make& make) {
+  const void* get(DeviceBackend& backend, ParameterStorage& storage, const Make& make) {
     // Asked for in each pass, so that a record of the pass knows what it follows from.
     kept_ = storage.derived(form_, [&](const Tensor& values) {
       if (backend.access_log() != nullptr) throw StaleRecord("copies weights in each pass");

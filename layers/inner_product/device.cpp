@@ -1,0 +1,278 @@
+// InnerProduct on a device by its library of products: cuBLASLt.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "core/device_copy.hpp"
+#include "layer_support/device_kernel.hpp"
+#include "layers/inner_product/products.hpp"
+
+namespace crema {
+namespace {
+
+using DescribeInnerProduct = InnerProductProblem (*)(const Layer&);
+
+/// Of the bias behind the weights, in copies.
+constexpr size_t kBiasBoundary = 256;
+
+constexpr const char* kInnerProductPasses[] = {"forward", "data", "weights"};
+
+InnerProductProblem inner_product_problem(DescribeInnerProduct describe, const Layer& layer,
+                                          DType dtype) {
+  InnerProductProblem problem = describe(layer);
+  problem.dtype = dtype;
+  problem.bias_learns = problem.has_bias && layer.trains() && layer.params()[1]->needs_gradient;
+  return problem;
+}
+
+/// The passes that the net runs.
+std::vector<InnerProductPass> inner_product_passes(const Layer& layer) {
+  std::vector<InnerProductPass> passes = {InnerProductPass::forward};
+  if (layer.propagates(0)) passes.push_back(InnerProductPass::data);
+  if (layer.trains() && layer.params()[0]->needs_gradient)
+    passes.push_back(InnerProductPass::weights);
+  return passes;
+}
+
+class InnerProductByLibrary : public Kernel {
+ public:
+  /// `names`: of the ways of the passes, for these or for other shapes.
+  InnerProductByLibrary(Layer& layer, const InnerProductProblem& problem,
+                        const std::vector<std::string>& names, Blobs top)
+      : Kernel(layer), layer_(layer), backend_(layer.context().backend()), problem_(problem) {
+    if (problem_.relu && layer.trains() && layer.requirements().top_diffs_stay) {
+      masked_ = Tensor(top[0]->shape(), problem_.dtype);
+    }
+    // Where shapes follow from values, they may have no elements.
+    if (problem_.batch == 0) return;
+    const std::vector<InnerProductPass> passes = inner_product_passes(layer);
+    const std::string library = product_family(layer, problem_.dtype);
+    for (size_t i = 0; i < passes.size(); ++i) {
+      std::string why;
+      const std::vector<ProductWay> ways = problem_.ways(passes[i], backend_);
+      auto chosen = choose_named_product(layer, problem_.tuned(passes[i], library), ways,
+                                         i < names.size() ? names[i] : "", why);
+      if (!chosen) throw Error("cannot multiply on this device: ", why);
+      detail_ += text(i > 0 ? ", " : "", kInnerProductPasses[static_cast<size_t>(passes[i])], " ",
+                      form_of(chosen->name));
+      One& one = of(passes[i]);
+      one.plan = std::move(chosen->plan);
+      one.ending = ways[chosen->way].product.ending;
+    }
+    if (of(InnerProductPass::weights).ending != ProductEnding::none)
+      sums_ = Tensor(Shape{problem_.outputs});
+    if (problem_.dtype != DType::f32) make_copies();
+  }
+
+  void forward(Blobs bottom, Blobs top) override {
+    if (problem_.batch == 0) return;
+    prepare();
+    const One& one = of(InnerProductPass::forward);
+    void* const y = top[0]->data.overwrite_bytes(&backend_);
+    one.plan->run({.a = bottom[0]->data.read_bytes(&backend_),
+                   .b = weights_ready_,
+                   .c = y,
+                   .vector = adds_bias() ? const_cast<void*>(bias_ready_) : nullptr});
+    if (one.ending != ProductEnding::none || (bias() == nullptr && !problem_.relu)) return;
+    const float* const shift = bias() != nullptr ? bias()->data.read<float>(&backend_) : nullptr;
+    device_finish_rows(backend_, problem_.result(), shift, problem_.relu, y);
+  }
+
+  void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+    if (problem_.batch == 0) return clear_gradients();
+    if (weights_ready_ == nullptr) prepare();
+    const One &of_weights = of(InnerProductPass::weights), &of_data = of(InnerProductPass::data);
+    const void* dy = top[0]->diff.read_bytes(&backend_);
+    const bool wants_bias = bias() != nullptr && bias()->needs_gradient;
+    const bool sums_apart = wants_bias && of_weights.ending == ProductEnding::none;
+    if (problem_.relu || sums_apart) {
+      const void* const y = problem_.relu ? top[0]->data.read_bytes(&backend_) : nullptr;
+      Tensor& through = masked_.count() > 0 ? masked_ : top[0]->diff;
+      void* const undone = problem_.relu ? through.overwrite_bytes(&backend_) : nullptr;
+      const auto before = sums_apart ? static_cast<float>(bias()->begin_gradient()) : 0.0F;
+      device_undo_and_sum_rows(backend_, problem_.result(), dy, y, problem_.relu, undone, before,
+                               sums_apart ? bias()->diff.change<float>(&backend_) : nullptr);
+      if (undone != nullptr) dy = undone;
+    }
+    if (of_weights.plan) add_weights_gradient(bottom[0]->data.read_bytes(&backend_), dy);
+    if (!propagate[0]) return;
+    of_data.plan->run(
+        {.a = dy, .b = weights_ready_, .c = bottom[0]->diff.overwrite_bytes(&backend_)});
+  }
+
+  size_t bytes() const override {
+    return masked_.bytes() + sums_.bytes() + weights_.bytes() + bias_.bytes();
+  }
+  void plan_scratch(ScratchPlan& plan) const override {
+    size_t most =
+        problem_.bias_learns || problem_.relu ? device_undo_and_sum_scratch(problem_.result()) : 0;
+    for (const One& one : passes_) {
+      if (one.plan) most = std::max(most, one.plan->scratch_bytes());
+    }
+    if (most > 0) plan.need(kDeviceScratch, most);
+  }
+  std::string detail() const override { return detail_; }
+  bool capturable() const override { return true; }
+
+ private:
+  /// A pass: its product, and what that computes beside.
+  struct One {
+    std::unique_ptr<ProductPlan> plan;
+    ProductEnding ending = ProductEnding::none;
+  };
+  One& of(InnerProductPass pass) { return passes_[static_cast<size_t>(pass)]; }
+  Parameter& weights() { return *layer_.params()[0]; }
+  Parameter* bias() { return problem_.has_bias ? layer_.params()[1].get() : nullptr; }
+  /// Whether the product of forward adds the bias.
+  bool adds_bias() {
+    const ProductEnding ending = of(InnerProductPass::forward).ending;
+    return ending == ProductEnding::bias || ending == ProductEnding::bias_relu;
+  }
+
+  /// Copies in the type of x. In training all are in `weights_`.
+  void make_copies() {
+    const size_t each = size_of(problem_.dtype);
+    const size_t of_weights = static_cast<size_t>(problem_.inputs * problem_.outputs) * each;
+    const size_t of_bias = adds_bias() ? static_cast<size_t>(problem_.outputs) * each : 0;
+    const std::string form = text("values in ", to_string(problem_.dtype));
+    bias_offset_ = (of_weights + kBiasBoundary - 1) / kBiasBoundary * kBiasBoundary;
+    weights_ = DeviceCopy(form, layer_.trains() ? bias_offset_ + of_bias : of_weights);
+    if (!layer_.trains()) bias_ = DeviceCopy(form, of_bias);
+  }
+
+  /// Weights and bias as the library reads them.
+  void prepare() {
+    if (problem_.dtype == DType::f32) {
+      weights_ready_ = weights().data.read<float>(&backend_);
+      if (adds_bias()) bias_ready_ = bias()->data.read<float>(&backend_);
+      return;
+    }
+    const int64_t of_weights = problem_.inputs * problem_.outputs;
+    const int64_t of_bias = adds_bias() ? problem_.outputs : 0;
+    if (layer_.trains()) {
+      auto* const copy = static_cast<std::byte*>(weights_.own(backend_));
+      device_narrow(backend_,
+                    {.weight_count = of_weights,
+                     .bias_count = of_bias,
+                     .weights = weights().data.read<float>(&backend_),
+                     .bias = of_bias > 0 ? bias()->data.read<float>(&backend_) : nullptr,
+                     .to_weights = copy,
+                     .to_bias = copy + bias_offset_},
+                    problem_.dtype);
+      weights_ready_ = copy;
+      bias_ready_ = copy + bias_offset_;
+      return;
+    }
+    const auto narrow = [&](int64_t count) {
+      return [&, count](const float* from, void* to) {
+        device_narrow(backend_, {.weight_count = count, .weights = from, .to_weights = to},
+                      problem_.dtype);
+      };
+    };
+    weights_ready_ = weights_.get(backend_, weights().values(), narrow(of_weights));
+    if (of_bias > 0) bias_ready_ = bias_.get(backend_, bias()->values(), narrow(of_bias));
+  }
+
+  void add_weights_gradient(const void* x, const void* dy) {
+    const One& one = of(InnerProductPass::weights);
+    const auto before = static_cast<float>(weights().begin_gradient());
+    ProductOperands operands{.a = problem_.transposed ? x : dy,
+                             .b = problem_.transposed ? dy : x,
+                             .c = weights().diff.change<float>(&backend_),
+                             .beta = before};
+    if (one.ending == ProductEnding::none) return one.plan->run(operands);
+    // The library overwrites its sums.
+    const bool adds = bias()->begin_gradient() != 0;
+    float* const gradient = bias()->diff.change<float>(&backend_);
+    operands.vector = adds ? sums_.overwrite<float>(&backend_) : gradient;
+    one.plan->run(operands);
+    if (!adds) return;
+    const std::array<const void*, 2> terms = {gradient, operands.vector};
+    backend_.add(DType::f32, problem_.outputs, terms, gradient);
+  }
+
+  /// Sums over no rows.
+  void clear_gradients() {
+    for (const auto& parameter : layer_.params()) {
+      if (!parameter->needs_gradient || parameter->begin_gradient() != 0) continue;
+      backend_.fill_zero(parameter->diff.overwrite_bytes(&backend_), parameter->diff.bytes());
+    }
+  }
+
+  Layer& layer_;
+  DeviceBackend& backend_;
+  InnerProductProblem problem_;
+  std::array<One, 3> passes_;  // see of()
+  Tensor masked_{Shape{0}};    // dy through the ReLU, if that of the top must not be overwritten
+  Tensor sums_{Shape{0}};      // of dy, where they are added to a gradient
+  DeviceCopy weights_, bias_;
+  size_t bias_offset_ = 0;  // in weights_, of a net that trains
+  const void *weights_ready_ = nullptr, *bias_ready_ = nullptr;  // as the library reads them
+  std::string detail_;
+};
+
+class InnerProductEngineOfDevices : public Engine {
+ public:
+  explicit InnerProductEngineOfDevices(DescribeInnerProduct describe) : describe_(describe) {}
+
+  std::vector<Option> options(const Layer& layer, Blobs bottom, Blobs top,
+                              std::string& /*why*/) const override {
+    std::vector<Option> options;
+    if (layer.dtype() == DType::f32) options = by_library(layer, bottom, top);
+    if (!options.empty()) return options;
+    return static_cast<const TwoSidedLayer&>(layer).device_options(bottom, top);
+  }
+
+  std::unique_ptr<Kernel> make(Layer& layer, const Option& option, Blobs bottom,
+                               Blobs top) const override {
+    if (option.choice.empty()) {
+      return make_device_kernel(static_cast<TwoSidedLayer&>(layer), bottom, top);
+    }
+    return std::make_unique<InnerProductByLibrary>(
+        layer, inner_product_problem(describe_, layer, option.tops[0].dtype), option.choice, top);
+  }
+
+ private:
+  /// In the type of the activations; empty where the library cannot.
+  std::vector<Option> by_library(const Layer& layer, Blobs bottom, Blobs top) const {
+    const DType dtype = layer.activations();
+    const InnerProductProblem problem = inner_product_problem(describe_, layer, dtype);
+    if (problem.batch == 0) return {};
+    Option option = uniform_option(bottom, top, dtype);
+    const std::string library = product_family(layer, dtype);
+    bool measured = true;
+    for (const InnerProductPass pass : inner_product_passes(layer)) {
+      std::string why;
+      const auto chosen = choose_product(layer, problem.tuned(pass, library),
+                                         problem.ways(pass, layer.context().backend()), why);
+      if (!chosen) {
+        layer.context().log(Severity::info, text("layer '", layer.name(), "' (", layer.type(),
+                                                 ") multiplies in f32, by cuBLAS: ", why));
+        return {};
+      }
+      option.choice.push_back(chosen->name);
+      option.seconds += chosen->seconds;
+      measured = measured && chosen->seconds > 0;
+    }
+    if (!measured) option.seconds = 0;
+    std::vector<Option> options = {option};
+    // Behind a global pooling, both formats are the same memory.
+    const Shape& shape = bottom[0]->shape();
+    if (shape.rank() >= 3 && shape.count(2) == 1) {
+      option.bottoms[0].format = Format::channels_last;
+      options.push_back(std::move(option));
+    }
+    return options;
+  }
+
+  DescribeInnerProduct describe_;
+};
+
+}  // namespace
+
+void add_inner_product_engine(Registry& registry, const std::string& type,
+                              DescribeInnerProduct describe) {
+  registry.add_engine<InnerProductEngineOfDevices>(type, "cuda", DeviceType::cuda, describe);
+}
+
+}  // namespace crema
