@@ -185,6 +185,8 @@ int main(int argc, char** argv) {
   // A file that grows beyond a limit is an error that says so, not the end of the program.
   std::signal(SIGXFSZ, SIG_IGN);
   gflags::SetVersionString(CREMA_VERSION);
+  // Sums of recurrent layers by cuDNN have one order then (backend/cuda/dnn_rnn.hpp).
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:2", 0);
   FLAGS_alsologtostderr = true;
   FLAGS_colorlogtostderr = false;
   try {

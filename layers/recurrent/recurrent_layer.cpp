@@ -155,6 +155,29 @@ size_t RecurrentLayer::kept_bytes() const {
   return bytes;
 }
 
+std::optional<LibraryCell> RecurrentLayer::library_cell() const {
+  if (reset_ == Reset::before_product) return std::nullopt;
+  if (reset_ == Reset::after_product) return LibraryCell::gru;
+  return states_ == 2 ? LibraryCell::lstm : LibraryCell::tanh;
+}
+
+Parameter* RecurrentLayer::parameter(SpaceParam which, int direction) const {
+  const Direction& of = directions_[static_cast<size_t>(direction)];
+  switch (which) {
+    case SpaceParam::input_weights:
+      return of.input_weights;
+    case SpaceParam::recurrent_weights:
+      return of.recurrent_weights;
+    case SpaceParam::bias:
+      return of.bias;
+    case SpaceParam::recurrent_bias:
+      return of.recurrent_bias;
+    case SpaceParam::none:
+      return nullptr;
+  }
+  return nullptr;
+}
+
 Flops RecurrentLayer::flops(Blobs, Blobs) const {
   const auto units = static_cast<double>(units_), number = static_cast<double>(directions());
   const double sums = 2 * number * static_cast<double>(batch_ * width());

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "layer_support/matrix_products.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/recurrent/cells.hpp"
+#include "layers/recurrent/weight_space.hpp"
 
 namespace crema {
 
@@ -63,6 +65,39 @@ class RecurrentLayer : public TwoSidedLayer, public CarriesState {
   /// The weights of product k are those rows (rows, H) of the recurrent weights.
   ProductSizes product_sizes(int k) const;
   const Parameter& recurrent_weights() const { return *directions_[0].recurrent_weights; }
+
+  // For a library that computes h of all steps (weight_space.hpp).
+
+  int64_t inputs() const { return inputs_; }
+  int states() const { return states_; }
+  bool exposes() const { return exposes_; }
+  bool has_static() const { return has_static_; }
+  /// The cell whose arithmetic is that of this layer but for static inputs and outputs; none if no
+  /// library has it.
+  std::optional<LibraryCell> library_cell() const;
+  /// Null without one.
+  Parameter* parameter(SpaceParam which, int direction) const;
+  /// What the first steps get of a state, with its factors, (directions, N, H).
+  void first_states_to(const ComputeDevice& device, Blobs bottom, int state, DType dtype, void* to);
+  /// A state of the last steps, for the tops or the next pass.
+  void last_states_from(const ComputeDevice& device, int state, DType dtype, const void* from,
+                        Blobs top);
+  // Their diffs, where states are exposed; the first ones are those of what the first steps got.
+  void last_state_diffs_to(const ComputeDevice& device, int state, DType dtype, void* to,
+                           Blobs top) const;
+  void first_state_diffs_from(const ComputeDevice& device, int state, DType dtype, const void* from,
+                              Blobs bottom) const;
+  /// A layer whose top is a function of h, and not h itself.
+  virtual bool has_outputs() const { return false; }
+  /// Writes a direction's columns of the top from its h (T, N, H).
+  virtual void outputs(const ComputeDevice& /*device*/, int /*direction*/, const Tensor& /*hidden*/,
+                       Tensor& /*top*/) {}
+  /// The diff (T, N, H) of a direction's h from that of the top; adds to the gradients of the
+  /// layer's parameters.
+  virtual const Tensor& hidden_diffs(const ComputeDevice& /*device*/, int /*direction*/,
+                                     const Tensor& /*hidden*/, const Blob& top) {
+    return top.diff;
+  }
   /// On the host, each direction is one thread's, since the products of a step are small or there
   /// are two threads; else all threads share each step.
   bool directions_side_by_side() const;
@@ -86,19 +121,8 @@ class RecurrentLayer : public TwoSidedLayer, public CarriesState {
   virtual void run_step(const ComputeDevice& device, int64_t count,
                         const BackwardStep<double>& step, int part) = 0;
 
-  /// A layer whose top is a function of h, and not h itself. For setup: the parameters of a
-  /// direction.
-  virtual bool has_outputs() const { return false; }
+  /// For setup, of a layer with outputs: the parameters of a direction.
   virtual void add_output_params(const Filler& /*weights*/, const Filler& /*bias*/) {}
-  /// Writes a direction's columns of the top from its h (T, N, H).
-  virtual void outputs(const ComputeDevice& /*device*/, int /*direction*/, const Tensor& /*hidden*/,
-                       Tensor& /*top*/) {}
-  /// The diff (T, N, H) of a direction's h from that of the top; adds to the gradients of the
-  /// layer's parameters.
-  virtual const Tensor& hidden_diffs(const ComputeDevice& /*device*/, int /*direction*/,
-                                     const Tensor& /*hidden*/, const Blob& top) {
-    return top.diff;
-  }
 
  private:
   /// Parameters and memory of one direction. The state that step t gets lies at t, the one that it

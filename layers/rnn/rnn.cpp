@@ -29,13 +29,7 @@ class RnnLayer : public CellLayer<RnnCell> {
     return bytes;
   }
 
- protected:
   bool has_outputs() const override { return true; }
-  void add_output_params(const Filler& weights, const Filler& bias) override {
-    Outputs& of = outputs_[outputs_[0].weights == nullptr ? 0 : 1];
-    of.weights = &add_param(Shape{units(), units()}, weights);
-    of.bias = &add_param(Shape{units()}, bias);
-  }
 
   // Elements of all steps are one step of RnnCell without states.
   void outputs(const ComputeDevice& device, int direction, const Tensor& hidden,
@@ -77,6 +71,13 @@ class RnnLayer : public CellLayer<RnnCell> {
               device.read<T>(of.weights->data), 0, device.overwrite<T>(of.hidden_diffs));
     });
     return of.hidden_diffs;
+  }
+
+ protected:
+  void add_output_params(const Filler& weights, const Filler& bias) override {
+    Outputs& of = outputs_[outputs_[0].weights == nullptr ? 0 : 1];
+    of.weights = &add_param(Shape{units(), units()}, weights);
+    of.bias = &add_param(Shape{units()}, bias);
   }
 
  private:

@@ -10,6 +10,7 @@
 # with options or definitions of their own; and what nvcc compiles or the build writes.
 
 set(crema_alone
+  layers/attention/attention_cudnn.cpp
   layers/convolution/convolution.cpp
   layers/data/data.cpp
   layers/dropout/dropout.cpp
@@ -23,6 +24,9 @@ set(crema_alone
   layers/prelu/prelu.cpp
   layers/prior_box/prior_box.cpp
   layers/psroi_align/psroi_align.cpp
+  layers/recurrent/library_passes.cpp
+  layers/recurrent/recurrent_cudnn.cpp
+  layers/recurrent/weight_space.cpp
   layers/region_detection_output/region_detection_output.cpp
   layers/roi_pooling/roi_pooling.cpp
   layers/softmax/softmax.cpp

@@ -79,6 +79,9 @@ std::vector<const EngineEntry*> Registry::engines(const std::string& type,
   for (const EngineEntry& entry : known->second) {
     if (entry.device == device) result.push_back(&entry);
   }
+  // The passes that each device runs come behind the libraries of a type.
+  std::ranges::stable_partition(result,
+                                [](const EngineEntry* entry) { return entry->name != "cuda"; });
   return result;
 }
 

@@ -12,10 +12,10 @@
 namespace crema {
 
 // Lanes are the threads that run an item: those of a block (BlockLanes), or of a team (TeamLanes).
-// They have what OneLane has. `shared` is memory of the item: values of type double, each for its
-// index. wait() lets all lanes see what each of them has written. sum() and max() combine one value
-// of each lane, always in the same order; a value that is NaN may be lost in max(), but all lanes
-// get the same result. All lanes have to call sum(), max() and wait().
+// They have what OneLane has. `shared` is memory of the item: values of type double or float, each
+// for its index. wait() lets all lanes see what each of them has written. sum() and max() combine
+// one value of each lane, always in the same order; a value that is NaN may be lost in max(), but
+// all lanes get the same result. All lanes have to call sum(), max() and wait().
 
 /// The threads of a team of OpenMP, which run the items for the device of the tests.
 struct TeamLanes {
@@ -59,9 +59,11 @@ struct TeamLanes {
 inline constexpr int64_t kMostShared = 5120;
 
 #ifdef __CUDACC__
+/// T: of the shared values.
+template <class T>
 struct BlockLanes {
   int64_t first, count;
-  BlockValues shared;
+  BlockValues<T> shared;
 
   CREMA_FUNCTOR void wait() const {
 #ifdef __CUDA_ARCH__
@@ -100,10 +102,10 @@ struct BlockLanes {
 /// an unrolled loop: shared memory ends with a whole unit of such a read.
 inline constexpr int64_t kSharedUnit = 16;
 
-template <class Body>
+template <class T, class Body>
 __global__ void block_kernel(int64_t count, int64_t shared, Body body) {
-  extern __shared__ __align__(kSharedUnit) double values[];
-  const BlockLanes lanes{threadIdx.x, blockDim.x, {values, shared}};
+  extern __shared__ __align__(kSharedUnit) unsigned char memory[];
+  const BlockLanes<T> lanes{threadIdx.x, blockDim.x, {reinterpret_cast<T*>(memory), shared}};
   for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
     body(i, lanes);
     __syncthreads();
@@ -111,24 +113,30 @@ __global__ void block_kernel(int64_t count, int64_t shared, Body body) {
 }
 #endif
 
+/// That many values of another type.
+template <class T>
+inline constexpr int64_t kMostSharedOf = kMostShared* int64_t{sizeof(double)} / int64_t{sizeof(T)};
+
 /// Calls body(i, lanes) for i in [0, count). On a device, a block of about `width` threads runs an
-/// item; lanes.shared are `shared` doubles. Error if they are more than kMostShared.
-template <class Body>
+/// item; lanes.shared are `shared` values of T. Error if they are more than kMostSharedOf<T>. The
+/// device of the tests has doubles in their place.
+template <class T = double, class Body>
 void for_each_block(const ComputeDevice& device, int64_t count, [[maybe_unused]] int64_t width,
                     int64_t shared, const Body& body) {
-  if (shared > kMostShared)
-    throw Error("a pass of blocks has at most ", kMostShared, " values to share, not ", shared);
+  if (shared > kMostSharedOf<T>)
+    throw Error("a pass of blocks has at most ", kMostSharedOf<T>, " values to share, not ",
+                shared);
 #ifdef __CUDACC__
   if (!device.on_host()) {
     if (count == 0) return;
     constexpr int64_t kMostBlocks = 1 << 20;
     const int64_t warps =
         std::clamp<int64_t>((width + kWarp - 1) / kWarp, 1, kBlockThreads / kWarp);
-    const int64_t bytes = shared * int64_t{sizeof(double)};
-    block_kernel<<<static_cast<unsigned>(std::min(count, kMostBlocks)),
-                   static_cast<unsigned>(warps * kWarp),
-                   static_cast<size_t>((bytes + kSharedUnit - 1) / kSharedUnit * kSharedUnit),
-                   cuda(*device.backend()).stream()>>>(count, shared, body);
+    const int64_t bytes = shared * int64_t{sizeof(T)};
+    block_kernel<T><<<static_cast<unsigned>(std::min(count, kMostBlocks)),
+                      static_cast<unsigned>(warps * kWarp),
+                      static_cast<size_t>((bytes + kSharedUnit - 1) / kSharedUnit * kSharedUnit),
+                      cuda(*device.backend()).stream()>>>(count, shared, body);
     return cuda_check(cudaGetLastError(), "launching a pass of blocks");
   }
 #endif

@@ -134,10 +134,11 @@ struct WatchedValues {
 
 #ifdef __CUDACC__
 /// Those of BlockLanes.
+template <class T>
 struct BlockValues {
-  double* values;
+  T* values;
   int64_t count;
-  CREMA_FUNCTOR double& operator[](int64_t i) const {
+  CREMA_FUNCTOR T& operator[](int64_t i) const {
 #if defined(__CUDA_ARCH__) && !defined(NDEBUG)
     if (i < 0 || i >= count) __trap();
 #endif

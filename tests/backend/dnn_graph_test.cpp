@@ -9,25 +9,17 @@
 #include <set>
 
 #include "backend/cuda/dnn_convolution.hpp"
+#include "backend/h200.hpp"
 #include "crema/error.hpp"
 #include "support/expect_error.hpp"
 
 namespace crema {
 namespace {
 
-/// The library's own form of what cudaGetDeviceProperties says of an H200.
-constexpr const char* kH200 = R"({"cudaDeviceId":0,"deviceId":0,"deviceVer":900,"driverVer":13000,
-"totalGlobalMem":150000000000,"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],
-"regsPerBlock":65536,"multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,
-"maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,
-"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,
-"supportCoopLaunch":1,"smClockRateKHz":1980000,"memClockRateKHz":3201000,"l2CacheSize":62914560,
-"deviceName":"NVIDIA H200"})";
-
 class DnnPlansOfH200 : public testing::Test {
  protected:
   static DnnPlans& plans() {
-    static DnnPlans made(DnnDevice::described(kH200));
+    static DnnPlans made(DnnDevice::described(test::kH200));
     return made;
   }
 
@@ -237,7 +229,7 @@ TEST_F(DnnPlansOfH200, AForgottenPlanIsMadeAgainAndARunKeepsIts) {
 }
 
 TEST_F(DnnPlansOfH200, GraphsThatWereUsedLastAreKept) {
-  DnnPlans few(DnnDevice::described(kH200));
+  DnnPlans few(DnnDevice::described(test::kH200));
   DnnConvolutionProblem problem = image_problem(DType::bf16, 16, 8, 16, 1, 1, 0);
   std::string why;
   const std::string name = dnn_ways(few, problem, DnnPass::forward, {}, why).at(0).str();

@@ -92,6 +92,12 @@ TEST(Registry, EnginesKeepTheirOrderPerDevice) {
   EXPECT_EQ(engines[1]->name, "slow");
   EXPECT_NE(engines[0]->engine, nullptr);
   EXPECT_EQ(registry().engines("TestEngines", DeviceType::cuda).size(), 1u);
+  // What each device runs comes behind libraries.
+  registry().add_engine<NoEngine>("TestLibraries", "cuda", DeviceType::cuda);
+  registry().add_engine<NoEngine>("TestLibraries", "library", DeviceType::cuda);
+  const auto of_device = registry().engines("TestLibraries", DeviceType::cuda);
+  ASSERT_EQ(of_device.size(), 2u);
+  EXPECT_EQ(of_device[0]->name, "library");
   EXPECT_TRUE(registry().engines("TestNoSuchType", DeviceType::cpu).empty());
 }
 

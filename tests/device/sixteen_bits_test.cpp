@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "core/convert.hpp"
@@ -246,6 +247,13 @@ std::vector<RoomCase> rooms() {
            .tops = 2},
           {"bf16 contiguous>contiguous"});
     }
+  }
+  for (const char* settings : {"num_heads: 2", "num_heads: 2 causal: true"}) {
+    add(text("attention_", std::strstr(settings, "causal") != nullptr ? "causal" : "all"),
+        {.layer = of("Attention", text("attention_param { ", settings, " }")),
+         .bottoms = {uniform({2, 9, 8}), uniform({2, 40, 8}), uniform({2, 40, 12}),
+                     given({2}, {40, 7})}},
+        {"bf16 contiguous>bf16 contiguous", "contiguous>contiguous"}, 4);
   }
   return all;
 }

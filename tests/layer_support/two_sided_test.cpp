@@ -123,6 +123,13 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
       check({.layer = of("Attention", prototxt.c_str()), .bottoms = {q, k, v}});
       check({.layer = of("Attention", prototxt.c_str()), .bottoms = {q, k, v, labels({2, 19}, 2)}});
       check({.layer = of("Attention", prototxt.c_str()), .bottoms = {q, k, v, given({2}, {7, 0})}});
+      // Several tiles, with rests, and tiles of other sizes for wider heads.
+      check({.layer = of("Attention", prototxt.c_str()),
+             .bottoms = {uniform({1, 70, 10}), uniform({1, 35, 10}), uniform({1, 35, 14}),
+                         labels({1, 35}, 2)}});
+      check({.layer = of("Attention", prototxt.c_str()),
+             .bottoms = {uniform({1, 9, 300}, -0.5, 0.5), uniform({1, 21, 300}, -0.5, 0.5),
+                         uniform({1, 21, 34})}});
     }
     check({.layer = of("SpatialTransformer", "st_param { output_H: 5 theta_1_3: 0.1 }"),
            .bottoms = {images, uniform({2, 5})}});

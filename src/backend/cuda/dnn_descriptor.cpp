@@ -58,6 +58,9 @@ DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnConvolu
 DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value) {
   return set(name, CUDNN_TYPE_POINTWISE_MODE, 1, &value);
 }
+DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t value) {
+  return set(name, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &value);
+}
 DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value) {
   return set(name, CUDNN_TYPE_HEUR_MODE, 1, &value);
 }

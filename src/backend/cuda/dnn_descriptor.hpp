@@ -41,6 +41,7 @@ class DnnDescriptor {
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value);
+  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnBackendKnobType_t value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnHandle_t value);

@@ -21,6 +21,10 @@ cudnnDataType_t type_of(DType dtype) {
       return CUDNN_DATA_BFLOAT16;
     case DType::f16:
       return CUDNN_DATA_HALF;
+    case DType::i32:
+      return CUDNN_DATA_INT32;
+    case DType::u8:  // what comparisons give
+      return CUDNN_DATA_BOOLEAN;
     default:
       throw Error("cuDNN computes no convolution of ", to_string(dtype));
   }
@@ -39,8 +43,9 @@ DnnDescriptor describe_tensor(const DnnTensor& tensor) {
       .set(CUDNN_ATTR_TENSOR_STRIDES, tensor.strides)
       .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, tensor.id)
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment)
-      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, tensor.is_virtual)
-      .finalize();
+      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, tensor.is_virtual);
+  if (tensor.is_number) made.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
+  made.finalize();
   return made;
 }
 
@@ -117,8 +122,11 @@ size_t DnnGraph::index_of(const DnnTensor& tensor) {
   const auto known = std::ranges::find(tensors_, tensor.id, &DnnTensor::id);
   if (known != tensors_.end()) return static_cast<size_t>(known - tensors_.begin());
   tensors_.push_back(tensor);
-  key_ += text(" #", tensor.id, tensor.is_virtual ? " virtual " : " ", to_string(tensor.dtype), " ",
-               list(tensor.dims), "/", list(tensor.strides));
+  key_ += text(" #", tensor.id,
+               tensor.is_virtual  ? " virtual "
+               : tensor.is_number ? " number "
+                                  : " ",
+               to_string(tensor.dtype), " ", list(tensor.dims), "/", list(tensor.strides));
   return tensors_.size() - 1;
 }
 
@@ -147,6 +155,17 @@ void DnnGraph::relu(const DnnTensor& x, double slope, const DnnTensor& y) {
   append({.kind = Operation::Kind::relu, .slope = slope}, {&x, &y});
 }
 
+void DnnGraph::operate(const std::string& name, const std::vector<DnnTensor>& operands,
+                       MakeOperation make) {
+  key_ += text(key_.empty() ? "" : "; ", name);
+  Operation operation{.kind = Operation::Kind::other, .make = std::move(make)};
+  for (const DnnTensor& tensor : operands) {
+    operation.operands.push_back(index_of(tensor));
+    key_ += text(" @", tensor.id);
+  }
+  operations_.push_back(std::move(operation));
+}
+
 std::vector<DnnDescriptor> DnnGraph::describe(std::vector<DnnDescriptor>& tensors) const {
   tensors.clear();
   for (const DnnTensor& tensor : tensors_) tensors.push_back(describe_tensor(tensor));
@@ -165,6 +184,12 @@ std::vector<DnnDescriptor> DnnGraph::describe(std::vector<DnnDescriptor>& tensor
           .set(names.alpha, 1.0F)
           .set(names.beta, 0.0F)
           .finalize();
+      continue;
+    }
+    if (operation.kind == Operation::Kind::other) {
+      std::vector<const DnnDescriptor*> operands;
+      for (const size_t i : operation.operands) operands.push_back(&tensors[i]);
+      made.push_back(operation.make(operands));
       continue;
     }
     DnnDescriptor& pointwise = made.emplace_back(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);

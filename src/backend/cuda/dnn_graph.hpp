@@ -1,11 +1,13 @@
 // DnnGraph: a computation of cuDNN's graph API, as text and as descriptors: a convolution in one of
-// its passes, and what follows each value of its result.
+// its passes, and what follows each value of its result; or other operations, which their callers
+// describe (dnn_attention.cpp).
 //
-// Tensors are (N, C, spatial...), of two or three spatial axes, in any strides. All is computed in
-// f32. Virtual tensors lie between operations and have no memory.
+// Tensors of convolutions are (N, C, spatial...), of two or three spatial axes, in any strides. All
+// is computed in f32. Virtual tensors lie between operations and have no memory.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +22,7 @@ struct DnnTensor {
   DType dtype = DType::f32;
   std::vector<int64_t> dims, strides;
   bool is_virtual = false;
+  bool is_number = false;  // one value, whose pointer in a run is of the host
 };
 
 /// N, spatial..., C in memory. Of weights: (K, spatial..., C).
@@ -45,6 +48,10 @@ class DnnGraph {
   void add(const DnnTensor& a, const DnnTensor& b, const DnnTensor& sum);
   /// y = x for x > 0, else slope * x.
   void relu(const DnnTensor& x, double slope, const DnnTensor& y);
+  /// Another operation, which `make` describes from its operands. `name` tells all of it that the
+  /// operands do not.
+  using MakeOperation = std::function<DnnDescriptor(std::span<const DnnDescriptor* const>)>;
+  void operate(const std::string& name, const std::vector<DnnTensor>& operands, MakeOperation make);
 
   /// All of it. Two graphs with one key are the same.
   const std::string& key() const { return key_; }
@@ -53,11 +60,12 @@ class DnnGraph {
 
  private:
   struct Operation {
-    enum class Kind : uint8_t { convolve, add, relu } kind;
+    enum class Kind : uint8_t { convolve, add, relu, other } kind;
     DnnPass pass = DnnPass::forward;
     DnnWindow window = {};
     double slope = 0;
-    std::vector<size_t> operands;  // indices of tensors_, in the order of the function
+    MakeOperation make = {};
+    std::vector<size_t> operands = {};  // indices of tensors_, in the order of the function
   };
   size_t index_of(const DnnTensor& tensor);
   void append(Operation operation, std::initializer_list<const DnnTensor*> operands);

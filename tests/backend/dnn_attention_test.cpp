@@ -1,0 +1,98 @@
+// Attention as graphs of cuDNN, and the plans that it has for them on an H200 that is only
+// described.
+#include <gtest/gtest.h>
+
+#if CREMA_BUILT_WITH_CUDA
+
+#include <set>
+
+#include "backend/cuda/dnn_attention.hpp"
+#include "backend/h200.hpp"
+
+namespace crema {
+namespace {
+
+using Pass = DnnAttentionPass;
+
+DnnPlans& plans() {
+  static DnnPlans made(DnnDevice::described(test::kH200));
+  return made;
+}
+
+DnnAttentionProblem problem(DType dtype, int64_t positions, int64_t depth) {
+  return {.dtype = dtype,
+          .batch = 4,
+          .heads = 6,
+          .queries = positions,
+          .keys = positions,
+          .depth = depth,
+          .value_depth = depth,
+          .trains = true};
+}
+
+TEST(DnnAttention, AllDescriptorsAreMadeWithoutADevice) {
+  std::set<std::string> keys;
+  size_t graphs = 0;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const bool causal : {false, true}) {
+      for (const bool lengths : {false, true}) {
+        DnnAttentionProblem p = problem(dtype, 65, 64);
+        p.causal = causal;
+        p.has_lengths = lengths;
+        for (const auto& [pass, direct] :
+             {std::pair(Pass::forward, false), {Pass::backward, false}, {Pass::backward, true}}) {
+          const DnnGraph graph = dnn_attention_graph(p, pass, direct);
+          std::vector<DnnDescriptor> tensors;
+          EXPECT_GE(graph.describe(tensors).size(), 7U);
+          keys.insert(graph.key());
+          ++graphs;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(keys.size(), graphs);
+}
+
+TEST(DnnAttention, RefusesWhatTheLibraryHasNotGot) {
+  EXPECT_EQ(dnn_attention_refusal(problem(DType::bf16, 65, 64)), "");
+  EXPECT_NE(dnn_attention_refusal(problem(DType::f32, 65, 64)).find("f32"), std::string::npos);
+  EXPECT_NE(dnn_attention_refusal(problem(DType::f16, 65, 20)).find("multiple of 8"),
+            std::string::npos);
+  EXPECT_NE(dnn_attention_refusal(problem(DType::f16, 0, 64)), "");
+  std::string why;
+  EXPECT_TRUE(
+      dnn_attention_ways(plans(), problem(DType::f32, 65, 64), Pass::forward, true, why).empty());
+  EXPECT_FALSE(why.empty());
+}
+
+TEST(DnnAttention, AnH200HasEnginesForItsPasses) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const int64_t positions : {65, 256}) {
+      for (const bool causal : {false, true}) {
+        for (const bool lengths : {false, true}) {
+          DnnAttentionProblem p = problem(dtype, positions, 64);
+          p.causal = causal;
+          p.has_lengths = lengths;
+          for (const Pass pass : {Pass::forward, Pass::backward}) {
+            std::string why;
+            const auto ways = dnn_attention_ways(plans(), p, pass, true, why);
+            EXPECT_FALSE(ways.empty()) << why;
+            for (const DnnAttentionWay& way : ways)
+              EXPECT_TRUE(way.candidate->notes().same_every_time) << way.str();
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crema
+
+#else
+
+TEST(DnnAttention, AllDescriptorsAreMadeWithoutADevice) {
+  GTEST_SKIP() << "needs a build with CUDA: configure with CREMA_CUDA=ON";
+}
+
+#endif
