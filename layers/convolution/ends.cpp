@@ -170,7 +170,7 @@ void ConvolutionEnds::backward_bias(const ComputeDevice& device, Blobs top) {
 
 size_t ConvolutionEnds::scratch_bytes() const {
   const bool sums = layer_.trains() && bias() != nullptr && bias()->needs_gradient;
-  return sums ? channels::sums_scratch_bytes({top_view(Format::contiguous)}) : 0;
+  return sums ? channels::sums_scratch_bytes(layer_.context(), {top_view(Format::contiguous)}) : 0;
 }
 
 size_t ConvolutionEnds::bytes() const {
