@@ -126,7 +126,7 @@ void Memory::mark_written(bool on_device) {
 void* Memory::access(Access how, DeviceBackend* device) {
   if (device == nullptr) {
     const DeviceBackend* const known = known_device();
-    if (known != nullptr && known->access_log() != nullptr) known->access_log()->check_host(*this);
+    if (known != nullptr && known->access_log() != nullptr) AccessLog::refuse_host(*this);
     if (stop_ != nullptr && how == Access::overwrite) turn_staged();
     if (staged_ != nullptr && how == Access::change) staged_->settle();
   }

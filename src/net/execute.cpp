@@ -5,11 +5,13 @@
 #include <set>
 #include <utility>
 
+#include "backend/report.hpp"
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
 #include "net/not_finite.hpp"
 #include "net/plan.hpp"
+#include "net/queued.hpp"
 
 namespace crema {
 namespace {
@@ -176,6 +178,18 @@ void run_forward(Plan& plan, const Action& action) {
   });
 }
 
+/// With the loss scale of the time when the device does it.
+void seed_on_device(Plan& plan, const ComputeDevice& device, const Action& action) {
+  Tensor& diff = *action.into;
+  if (diff.count() == 0) return;
+  dispatch_float(diff.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const values = action.adds ? device.change<T>(diff) : device.overwrite<T>(diff);
+    device_seed(*device.backend(), device_loss_scale(plan), diff.dtype(), diff.count(),
+                action.weight, action.adds, values);
+  });
+}
+
 }  // namespace
 
 void run_action(Plan& plan, const Action& action) {
@@ -190,9 +204,10 @@ void run_action(Plan& plan, const Action& action) {
         if (!device.on_host()) return fill_zero(device, *action.into);
         return action.into->fill(0);
       }
-      // Losses read a diff of one element on the host.
-      return fill(action.into->count() > 1 ? device : ComputeDevice(), *action.into,
-                  action.weight * plan.loss_scale, action.adds);
+      if (device.on_host() || is_host_seed(plan, action)) {
+        return fill(ComputeDevice(), *action.into, action.weight * plan.loss_scale, action.adds);
+      }
+      return seed_on_device(plan, device, action);
     case Action::Kind::backward:
       if (is_empty(node)) return;
       in_node(node, [&] {

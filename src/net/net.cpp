@@ -461,7 +461,7 @@ void Net::backward(size_t first, size_t last) {
 void Net::set_loss_scale(double scale) {
   if (!(scale > 0) || !std::isfinite(scale))
     throw Error("loss_scale ", scale, " must be positive and finite");
-  plan_->loss_scale = scale;
+  crema::set_loss_scale(*plan_, scale);
 }
 
 double Net::loss_scale() const { return plan_->loss_scale; }

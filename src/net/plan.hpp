@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/data_source.hpp"
+#include "core/device_loss_scale.hpp"
 #include "core/memory.hpp"
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
@@ -83,6 +84,8 @@ struct Plan {
 
   std::shared_ptr<Memory> activation_arena;
   double loss_scale = 1;  // factor on the loss weights in backward
+  std::unique_ptr<DeviceLossScale> device_scale;  // the same on a device; null: not needed yet
+  bool scale_follows = false;                     // updates on the device change it
   /// Sources that do not know the batch which the net has been set back to.
   std::set<const DataSource*> without_keys;
 

@@ -7,6 +7,7 @@
 
 #include "core/device_run.hpp"
 #include "net/plan.hpp"
+#include "net/queued.hpp"
 
 namespace crema {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 /// More records that are given up unused, and a part runs plainly: what it needs changes all the
 /// time.
 constexpr int kMostUnused = 24;
-/// Those that are kept: for cleared gradients and for others, in two scales of the loss.
+/// Those that are kept: for cleared gradients and for others, with some that will be of use again.
 constexpr size_t kMostKept = 4;
 /// An action that failed so often to be recorded is refused. What fails once may be over then:
 /// contents that the host has written since the last pass.
@@ -24,16 +25,6 @@ constexpr size_t kFewestActions = 2;
 bool may_record(const Plan& plan) {
   return plan.context->on_gpu() && plan.options.graphs && !plan.debug_info && !plan.logs_passes &&
          !plan.on_gradient;
-}
-
-/// A seed that the layer reads on the host.
-bool is_host_seed(const Action& action) {
-  return action.kind == Action::Kind::seed && action.weight != 0 && action.into->count() <= 1;
-}
-
-/// A seed that is queued on the device, with the loss scale of the time.
-bool is_device_seed(const Action& action) {
-  return action.kind == Action::Kind::seed && action.weight != 0 && !is_host_seed(action);
 }
 
 bool kernel_allows(const Plan& plan, const Program& program, NodeId id) {
@@ -50,7 +41,7 @@ bool is_forward(const Action& action) {
 bool allows(const Plan& plan, const RecordedNodes& nodes, const Action& action) {
   const bool computes =
       action.kind == Action::Kind::forward || action.kind == Action::Kind::backward;
-  if (!computes) return true;
+  if (!computes) return !is_host_seed(plan, action);
   return kernel_allows(plan, *plan.program, action.node) &&
          (is_forward(action) || nodes.all.count(action.node) != 0);
 }
@@ -276,13 +267,7 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   AccessLog log;
   try {
     Recording recording(backend, log);
-    for (at = part.begin; at < part.end; ++at) {
-      if (is_host_seed(actions_[at])) {
-        if (!actions_[at].into->has_memory()) throw Error("a loss has no memory yet");
-        log.allow_host(actions_[at].into->memory().get());
-      }
-      run(at);
-    }
+    for (at = part.begin; at < part.end; ++at) run(at);
     made.graph = recording.end();
   } catch (...) {
     for (const AccessLog::Entry& entry : log.entries()) part.met.push_back({entry});
@@ -294,9 +279,6 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   made.checks = device_run.take_checked();
   if (checked || made.checks) device_run.note_checked();
   made.cleared_after = cleared(plan);
-  for (size_t i = part.begin; i < part.end; ++i)
-    made.has_seeds = made.has_seeds || is_device_seed(actions_[i]);
-  made.loss_scale = plan.loss_scale;
   made.generation = backend.generation();
   made.derived = log.derived();
   std::map<const Memory*, int> buffers;
@@ -311,7 +293,6 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
 
 bool RecordedPass::is_valid(const Plan& plan, const Record& record) const {
   if (record.generation != plan.context->backend().generation() ||
-      (record.has_seeds && record.loss_scale != plan.loss_scale) ||
       record.cleared_before != cleared(plan))
     return false;
   for (const Use& use : record.uses) {
@@ -324,9 +305,6 @@ bool RecordedPass::is_valid(const Plan& plan, const Record& record) const {
 
 void RecordedPass::launch(Plan& plan, const Part& part, Record& record,
                           const std::function<void(size_t)>& run) const {
-  for (size_t i = part.begin; i < part.end; ++i) {
-    if (is_host_seed(actions_[i])) run(i);
-  }
   DeviceBackend& backend = plan.context->backend();
   for (const Use& use : record.uses) {
     const std::shared_ptr<Memory> memory =

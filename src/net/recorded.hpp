@@ -2,8 +2,8 @@
 // the record in their place.
 //
 // The first pass runs plainly: kernels take memory and libraries choose. The second one records,
-// later ones launch. A launch needs what the record was made with: the same addresses, the same
-// loss scale, gradients that are cleared or not. Where a tensor has other memory, or a graph of the
+// later ones launch. A launch needs what the record was made with: the same addresses,
+// gradients that are cleared or not. Where a tensor has other memory, or a graph of the
 // device was invalidated, the actions are recorded again. So they are where values that kernels
 // keep in another form have changed, behind a plain pass, which makes that form anew.
 //
@@ -49,8 +49,6 @@ class RecordedPass {
     std::vector<Use> uses;
     std::vector<AccessLog::Derived> derived;
     std::vector<bool> cleared_before, cleared_after;  // of each parameter of the net
-    bool has_seeds = false;                           // that hold the loss scale
-    double loss_scale = 1;
     uint64_t generation = 0;
     bool checks = false;  // DeviceRun::take_checked()
     bool used = false;    // launched in a pass behind the one that made it

@@ -3,7 +3,6 @@
 // work. Where somebody looks at an iteration, it is waited for.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "core/data_source.hpp"
 #include "core/device_run.hpp"
@@ -45,7 +44,7 @@ void Trainer::iterate_on_device() {
 bool Trainer::is_looked_at(int iteration) const {
   const int display = param_->display();
   return (display > 0 && iteration % display == 0) || param_->debug_info() ||
-         policy_->reads_losses() || scaler_ || !queues_ahead_ ||
+         policy_->reads_losses() || !queues_ahead_ ||
          iteration + 1 == param_->max_iter();
 }
 
@@ -103,7 +102,7 @@ void Trainer::queue_update() {
   Tensor* const average = average_ ? &average_->values() : nullptr;
   const UpdateInfo shown(*net_);
   rule_->queue_update(arena, history_, update_step(), std::max<double>(param_->clip_gradients(), 0),
-                      loss_scale_, average);
+                      device_loss_scale(*net_), average);
   shown.log();
 }
 
@@ -131,11 +130,8 @@ void Trainer::settle(size_t left) {
     queued_.back().report.seconds += seconds_since(start);
     QueuedIteration done = std::move(queued_.front());
     queued_.pop_front();
-    if (scaler_) {
-      if (!follow_scale(done, found)) throw_failure(done, found);
-    } else if (found.failure != DeviceFailure::none) {
-      throw_failure(done, found);
-    }
+    if (scaler_) follow_scale(done, found);
+    if (found.failure != DeviceFailure::none) throw_failure(done, found);
     done.report.loss = found.loss / param_->iter_size();
     done.report.smoothed_loss = smoothed(done.report.loss);
     done_.push_back(done.report);
@@ -168,17 +164,11 @@ void Trainer::throw_found(uint64_t first_pass) {
   throw_failure(failed, found);
 }
 
-bool Trainer::follow_scale(const QueuedIteration& done, const DeviceReport& found) {
-  if (found.failure == DeviceFailure::none) {
-    follow_updates();
-    return true;
-  }
-  // A step that is not finite has reached the parameters, which no scale mends.
-  const bool overflowed = found.failure == DeviceFailure::gradient && std::isfinite(found.loss);
-  if (!overflowed || !scaler_->can_fall()) return false;
-  context_.device_run().clear();
-  lower_loss_scale(done.report.iteration);
-  return true;
+void Trainer::follow_scale(const QueuedIteration& done, const DeviceReport& found) {
+  if (found.skipped != 0) return lower_loss_scale(done.report.iteration);
+  if (found.failure == DeviceFailure::none) return follow_updates();
+  // The last factor was no help. No other failure is a matter of the scale.
+  if (found.failure == DeviceFailure::gradient) scaler_->overflowed();
 }
 
 void Trainer::throw_failure(const QueuedIteration& failed, const DeviceReport& found) {

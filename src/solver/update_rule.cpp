@@ -258,7 +258,7 @@ AnyUpdateRule UpdateRule::rule_at(const UpdateStep& step, UpdateSettings& settin
 bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
                         Tensor* average) {
   if (context_.on_gpu()) {
-    queue_update(arena, history, step, 0, 1, average);
+    queue_update(arena, history, step, 0, nullptr, average);
     const bool finite = context_.device_run().report().failure == DeviceFailure::none;
     if (!finite) context_.device_run().clear();
     return finite;
@@ -277,12 +277,14 @@ bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history, con
 }
 
 void UpdateRule::queue_update(ParameterArena& arena, std::vector<Tensor>& history,
-                              const UpdateStep& step, double most_norm, double loss_scale,
-                              Tensor* average) {
+                              const UpdateStep& step, double most_norm,
+                              LossScaleState* loss_scale, Tensor* average) {
   DeviceBackend& backend = context_.backend();
-  DeviceUpdate update{.runs = runs_of(arena), .run = context_.device_run().block()};
+  DeviceUpdate update{.runs = runs_of(arena),
+                      .run = context_.device_run().block(),
+                      .loss_scale = loss_scale};
   if (update.runs.chunks == 0) return;
-  UpdateNumbers numbers{.step = step, .most_norm = most_norm, .loss_scale = loss_scale};
+  UpdateNumbers numbers{.step = step, .most_norm = most_norm};
   const AnyUpdateRule any = rule_at(step, numbers.settings);
   std::visit(
       [&]<class Rule>(const Rule& rule) {

@@ -53,10 +53,11 @@ class UpdateRule {
   bool update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
               Tensor* average = nullptr);
   /// The same on the device of the context, queued: the report of the device's run (DeviceRun) says
-  /// what was not finite, and after a failure nothing changes. If `most_norm` is not 0, gradients,
-  /// which have the factor `loss_scale`, are scaled down to this L2 norm.
+  /// what was not finite, and after a failure nothing changes. If `most_norm` is not 0, gradients
+  /// are scaled down to this L2 norm. `loss_scale`, in memory of the device, has the factor of the
+  /// gradients, which is not in `most_norm` nor in the step; null: they have none.
   void queue_update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
-                    double most_norm, double loss_scale, Tensor* average = nullptr);
+                    double most_norm, LossScaleState* loss_scale, Tensor* average = nullptr);
   /// The L2 norm of all gradients of parameters that learn, summed in double. On the CPU.
   double gradient_norm(ParameterArena& arena);
 
