@@ -10,6 +10,7 @@
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
 #include "net/not_finite.hpp"
+#include "net/out_of_memory.hpp"
 #include "net/plan.hpp"
 #include "net/queued.hpp"
 
@@ -157,7 +158,7 @@ void run_forward(Plan& plan, const Action& action) {
       if (!is_empty(node)) {
         if (!action.again) draw_noise(plan, action.node);
         const WithNoise noise(plan, action.node);
-        node.kernel->forward(action.bottoms, action.tops);
+        taking_memory(plan, [&] { node.kernel->forward(action.bottoms, action.tops); });
       }
     } catch (Error& error) {
       add_record(plan, node, error);
@@ -212,7 +213,8 @@ void run_action(Plan& plan, const Action& action) {
       if (is_empty(node)) return;
       in_node(node, [&] {
         const WithNoise noise(plan, action.node);
-        node.kernel->backward(action.tops, node.propagate, action.bottoms);
+        taking_memory(plan,
+                      [&] { node.kernel->backward(action.tops, node.propagate, action.bottoms); });
       });
       return log_action(plan, action);
     case Action::Kind::sum:
@@ -220,6 +222,9 @@ void run_action(Plan& plan, const Action& action) {
     case Action::Kind::complete:
       if (plan.on_gradient) plan.on_gradient(action.segment);
       return;
+    case Action::Kind::losses:
+    case Action::Kind::update:
+      return;  // of who queues an iteration (queued.hpp)
   }
 }
 

@@ -10,6 +10,7 @@
 #include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
 #include "model/upgrade/upgrade.hpp"
+#include "net/out_of_memory.hpp"
 #include "net/plan.hpp"
 #include "net/queued.hpp"
 #include "net/recorded.hpp"
@@ -291,6 +292,31 @@ void run_forward_steps(Plan& plan) {
     run_step(plan, step);
   });
   plan.done = steps;
+}
+
+void run_iteration(Plan& plan, const std::function<void()>& losses,
+                   const std::function<void()>& update) {
+  Program& program = *plan.program;
+  const size_t steps = program.order.size();
+  std::vector<Action>& all = program.iteration;
+  if (all.empty()) {
+    all = program.forward;
+    all.push_back({.kind = Action::Kind::losses});
+    all.insert(all.end(), program.backward.begin(), program.backward.end());
+    all.push_back({.kind = Action::Kind::update});
+  }
+  recorded(program, program.recorded_iteration, all).run(plan, [&](size_t i) {
+    if (i < steps) {
+      // Steps before it may have run as records.
+      plan.done = i;
+      return run_step(plan, i);
+    }
+    if (all[i].kind == Action::Kind::losses) return losses();
+    if (all[i].kind == Action::Kind::update) return taking_memory(plan, update);
+    run_action(plan, all[i]);
+  });
+  // Gradients overwrite values of the forward pass.
+  plan.done = plan.options.keep_all ? steps : 0;
 }
 
 Net::Net(const NetParameter& param, Context& context, NetOptions options)

@@ -137,6 +137,25 @@ void queue_forward(Net& net, bool first_pass) {
   device_losses(plan.context->backend(), run.block(), losses_on_device(plan), first_pass);
 }
 
+void queue_iteration(Net& net, const std::function<void()>& update) {
+  Plan& plan = Plan::of(net);
+  const ThreadScope threads(plan.context->threads());
+  begin_pass(plan);
+  tell_pass(plan);
+  DeviceRun& run = plan.context->device_run();
+  run_iteration(
+      plan,
+      [&] { device_losses(plan.context->backend(), run.block(), losses_on_device(plan), true); },
+      update);
+  run.take_checked();
+}
+
+void note_update_apart(Net& net, const std::string& why) {
+  Plan& plan = Plan::of(net);
+  if (!plan.context->on_gpu() || !plan.options.graphs) return;
+  plan.note(text("the update of the parameters is no part of CUDA graphs: ", why));
+}
+
 void check_values(Net& net) {
   const Plan& plan = Plan::of(net);
   if (!plan.context->on_gpu()) return;

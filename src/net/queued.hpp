@@ -2,6 +2,9 @@
 // the device's run (core/device_run.hpp), which the caller reads later.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "core/device_report.hpp"
 #include "core/loss_scaler.hpp"
 #include "crema/net.hpp"
@@ -14,6 +17,11 @@ struct Plan;
 /// As Net::forward(), without the losses: the report gets them. Waits only where a layer does.
 /// `first_pass`: of an iteration.
 void queue_forward(Net& net, bool first_pass);
+
+/// An iteration of one pass: forward, backward, and `update`, which queues that of the parameters.
+/// A device may record all of it, as one piece where nothing refuses: what the host computes for
+/// the update has to be on its way before.
+void queue_iteration(Net& net, const std::function<void()>& update);
 
 /// Throws the Error of a failure in the report of an iteration. `later_passes` were queued behind
 /// the one that failed; their batches did not take the place of that one's. The run state is that
@@ -36,6 +44,9 @@ void set_loss_scale(Plan& plan, double scale);
 /// Whether the seed of a loss is written on the host: the layer reads it there, and the host knows
 /// the factor.
 bool is_host_seed(const Plan& plan, const Action& action);
+
+/// Notes that records of the net leave out the solver's update.
+void note_update_apart(Net& net, const std::string& why);
 
 /// Behind a pass that was not queued by queue_forward(): Error for a value that a layer does not
 /// take.

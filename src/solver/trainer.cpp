@@ -240,6 +240,9 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
   if (context_.on_gpu()) {
     // A failure in the first pass of an iteration shows when the next one is queued.
     for (DataSource* data : sources_) data->keep_batches(2 * param_->iter_size() - 1);
+    if (param_->iter_size() > 1)
+      note_update_apart(*net_, text("iter_size is ", param_->iter_size()));
+    if (policy_->reads_losses()) note_update_apart(*net_, "lr_policy reads each loss before it");
   }
   const auto log = [this](Severity severity, const std::string& text) {
     context_.log(severity, text);

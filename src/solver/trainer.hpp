@@ -100,7 +100,13 @@ class Trainer {
   void iterate_on_device();
   /// Forward, backward and update of the present iteration, queued.
   void queue_iteration();
+  /// What the iteration computes, and its update.
+  void queue_passes();
+  /// The same for an iteration of one pass, which a device may record as a whole.
+  void queue_whole();
+  bool queues_whole() const;
   void queue_update();
+  Tensor* average_values() const;
   /// Waits for the loss of the present iteration, which the rate policy reads.
   void observe_now();
   /// Whether somebody looks at the iteration before the next one begins.

@@ -173,8 +173,7 @@ TEST(F16Training, ResumesWithItsScale) {
   const ScratchFolder folder;
   // At iteration 5 the scale still falls, at 15 it has been held for some updates.
   const SolverParameter param = f16_solver(
-      1000,
-      text("base_lr: 1e-6 momentum: 0.9 snapshot: 5 snapshot_prefix: '", folder / "s", "' "));
+      1000, text("base_lr: 1e-6 momentum: 0.9 snapshot: 5 snapshot_prefix: '", folder / "s", "' "));
   F16Solver whole(param);
   whole.solver.step(24);
   for (const int from : {5, 15}) {
