@@ -5,9 +5,12 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/memory.hpp"
 #include "core/memory_error.hpp"
+#include "core/memory_places.hpp"
 #include "crema/net.hpp"
 #include "support/fake_device.hpp"
 #include "support/net_test.hpp"
@@ -110,6 +113,31 @@ TEST(DeviceMemory, AMessageSaysWhatIsPlannedAndFree) {
   // With memory again, the net runs.
   device.most_bytes = 0;
   net.forward();
+}
+
+TEST(DeviceMemory, PlacesChangeWhereMemoryComesOrGoes) {
+  FakeDevice device;
+  uint64_t last = memory_places();
+  const auto changed = [&] {
+    const uint64_t now = memory_places();
+    return std::exchange(last, now) != now;
+  };
+  {
+    const auto memory = std::make_shared<Memory>(64);
+    memory->access(Access::overwrite);
+    EXPECT_FALSE(changed()) << "of the host";
+    memory->access(Access::read, &device);
+    EXPECT_TRUE(changed());
+    memory->access(Access::change, &device);
+    memory->access(Access::read);
+    EXPECT_FALSE(changed());
+    {
+      const auto piece = std::make_shared<Memory>(memory, 16, 16);
+      EXPECT_TRUE(changed());
+    }
+    EXPECT_TRUE(changed());
+  }
+  EXPECT_TRUE(changed());
 }
 
 }  // namespace
