@@ -67,7 +67,7 @@ void release_host(void* pointer, size_t bytes) {
   }
 }
 
-std::atomic<uint64_t> places{0};  // memory_places()
+std::atomic<uint64_t> place_changes{0};  // memory_places()
 
 void* advance(void* pointer, size_t offset) { return static_cast<char*>(pointer) + offset; }
 
@@ -80,7 +80,7 @@ uint64_t first_version() {
 
 }  // namespace
 
-uint64_t memory_places() { return places.load(std::memory_order_relaxed); }
+uint64_t memory_places() { return place_changes.load(std::memory_order_relaxed); }
 
 Memory::Memory(size_t bytes) : bytes_(bytes), version_(first_version()) {}
 
@@ -92,7 +92,7 @@ Memory::Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes)
   current_ = parent->current_;
   offset_ = parent->offset_ + offset;
   parent_ = parent->parent_ ? parent->parent_ : std::move(parent);
-  if (on_device() != nullptr) ++places;
+  if (on_device() != nullptr) ++place_changes;
 }
 
 std::shared_ptr<Memory> Memory::segment(const std::shared_ptr<Memory>& parent, size_t offset,
@@ -105,7 +105,7 @@ std::shared_ptr<Memory> Memory::segment(const std::shared_ptr<Memory>& parent, s
 }
 
 Memory::~Memory() {
-  if (on_device() != nullptr) ++places;
+  if (on_device() != nullptr) ++place_changes;
   if (is_segment_) std::erase(parent_->segments_, this);
   if (parent_) return;
   release_host(host_, bytes_);
@@ -213,7 +213,7 @@ void* Memory::pointer(DeviceBackend* device) {
   if (device_ == nullptr) {
     device_ = device->allocate(bytes_);
     backend_ = device;
-    ++places;
+    ++place_changes;
     device->fill_zero(device_, bytes_);
   }
   if (backend_ != device)
