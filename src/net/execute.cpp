@@ -169,7 +169,8 @@ void run_forward(Plan& plan, const Action& action) {
     log_action(plan, action);
     // To look at a loss on a device would wait for all that is queued there; the solver looks.
     if (plan.context->on_gpu()) {
-      if (!node.is_conversion() && node.layer->is_source()) upload_batch(plan, node);
+      if (!node.is_conversion() && node.layer->is_source())
+        taking_memory(plan, [&] { upload_batch(plan, node); });
       return;
     }
     for (const ValueId top : node.makes) {
