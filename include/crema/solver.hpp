@@ -49,9 +49,8 @@ struct SolverOptions {
   /// On a device, the host queues an iteration while the one before runs. An Error about an
   /// iteration comes when the next one is queued; parameters are those before it. What is
   /// displayed, tested or snapshotted is waited for, as is the last iteration of step(), and each
-  /// one with lr_policy "plateau", which needs the loss, with gradients in f16, whose loss scale
-  /// follows them, or with debug_info. False: each one is done before the next begins, as on the
-  /// CPU.
+  /// one with lr_policy "plateau", which needs the loss, or with debug_info. False: each one is
+  /// done before the next begins, as on the CPU.
   bool queues_ahead = true;
 };
 
@@ -124,7 +123,8 @@ class Solver {
   /// The learning rate of the next iteration. "plateau" may lower it by the loss of that one.
   double rate() const;
   /// The factor on the losses in backward, divided out of the gradients by the update; at first the
-  /// solver's loss_scale. May be changed between iterations. Error unless positive and finite.
+  /// solver's loss_scale. May be changed between iterations. Error unless positive and finite. On a
+  /// device, where it may follow the gradients, it is that of the iterations that are done.
   double loss_scale() const;
   void set_loss_scale(double scale);
 

@@ -2,6 +2,7 @@
 // README.md.
 #include "core/dispatch.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/rows.hpp"
 #include "layer_support/two_sided.hpp"
@@ -45,7 +46,7 @@ struct Stored {
 template <class T>
 struct SampleGradient {
   AxisSplit split;
-  T scale;
+  SeedFactor<T> scale;
   const int64_t* label;
   const T *x, *centre;
   T* dx;
@@ -54,15 +55,17 @@ struct SampleGradient {
     for (int64_t i = begin; i < end; ++i) {
       const T *from = x + i * split.size, *own = centre + label[i] * split.size;
       T* const to = dx + i * split.size;
+      const T factor = scale;
 #pragma omp simd
-      for (int64_t k = 0; k < split.size; ++k) to[k] = scale * (from[k] - own[k]);
+      for (int64_t k = 0; k < split.size; ++k) to[k] = factor * (from[k] - own[k]);
     }
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    const T factor = scale;
     for (int64_t k = lanes.first; k < split.size; k += lanes.count) {
       const int64_t at = i * split.size + k;
-      dx[at] = scale * (x[at] - centre[label[i] * split.size + k]);
+      dx[at] = factor * (x[at] - centre[label[i] * split.size + k]);
     }
   }
 };
@@ -174,10 +177,10 @@ class CenterLossLayer : public TwoSidedLayer {
                           CentreGradient<T>{groups, width_, x, centre, gradient});
       }
       if (!propagate[0]) return;
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      const LossSeed<T> seed(device, *top[0]);
       for_each_position(
           device, positions(), kElementGrain,
-          SampleGradient<T>{split_, static_cast<T>(weight / items()), labels_.indices(device), x,
+          SampleGradient<T>{split_, seed.over(items()), labels_.indices(device), x,
                             centre, device.overwrite<T>(bottom[0]->diff)});
     });
   }

@@ -1,6 +1,7 @@
 // ContrastiveLoss: draws similar pairs together, pushes others apart up to a margin. See README.md.
 #include "core/dispatch.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
 
@@ -60,7 +61,7 @@ template <class T>
 struct PairGradient {
   AxisSplit split;
   Pair pair;
-  double scale;
+  SeedFactor<T, double> scale;
   const T *a, *b;
   T *da, *db;  // null: not wanted
 
@@ -139,13 +140,13 @@ class ContrastiveLossLayer : public TwoSidedLayer {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      const LossSeed<T> seed(device, *top[0]);
       const auto gradient = [&](size_t k) {
         return propagate[k] ? device.overwrite<T>(bottom[k]->diff) : nullptr;
       };
       for_each_position(
           device, pairs_, kElementGrain,
-          PairGradient<T>{pairs_, pair(device), weight / items(), device.read<T>(bottom[0]->data),
+          PairGradient<T>{pairs_, pair(device), seed.template over<double>(items()), device.read<T>(bottom[0]->data),
                           device.read<T>(bottom[1]->data), gradient(0), gradient(1)});
     });
   }

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <optional>
 
-#include "backend/cuda/dnn_convolution.hpp"
+#include "backend/cuda/micro_batches.hpp"
 #include "core/device_copy.hpp"
 #include "core/tuner.hpp"
 #include "layer_support/tuning.hpp"
@@ -65,28 +65,36 @@ TunedProblem tuned(const DnnPlans& plans, const DnnConvolutionProblem& problem, 
 }
 
 struct Choice {
-  DnnWay way;
+  MicroWay way;
   double seconds = 0;
 };
 
-/// The fastest of `ways`; none if none can run.
+/// The fastest of `ways`, and of those in pieces of the batch where the limit of scratch memory
+/// keeps some of them out; none if none can run.
 std::optional<Choice> fastest(const ConvolutionLayer& layer, const DnnConvolutionProblem& problem,
                               const std::vector<DnnWay>& ways, const DnnRules& rules,
                               std::string& why) {
   CudaBackend& backend = cuda(layer.context());
   bool measured = false;
+  std::vector<MicroWay> all;
+  for (const DnnWay& way : ways) all.push_back({way});
+  for (MicroWay& way : micro_ways(backend.dnn_plans(), problem, ways[0].pass, rules, ways))
+    all.push_back(std::move(way));
   std::vector<TunedCandidate> candidates;
-  for (const DnnWay& way : ways) {
+  for (const MicroWay& way : all) {
     candidates.push_back({way.str(), {}, [&, way] {
                             measured = true;
-                            return dnn_measure(backend, problem, way, rules);
+                            return micro_measure(backend, problem, way, rules);
                           }});
   }
   const auto [best, seconds] = choose_candidate(
       layer.context(), tuned(backend.dnn_plans(), problem, ways[0].pass), candidates);
   if (measured) backend.trim();
-  if (!dnn_can_run(problem, ways[best], rules, why)) return std::nullopt;
-  return Choice{ways[best], std::isfinite(seconds) ? seconds : 0};
+  for (size_t i = ways.size(); i < all.size(); ++i) {
+    if (i != best) all[i].way.candidate->forget();
+  }
+  if (!micro_can_run(problem, all[best], rules, why)) return std::nullopt;
+  return Choice{all[best], std::isfinite(seconds) ? seconds : 0};
 }
 
 /// The way of a pass: the fastest one if it `measures`, failing that the first one that can run.
@@ -103,11 +111,13 @@ std::optional<Choice> choose(const ConvolutionLayer& layer, const DnnConvolution
     std::optional<Choice> choice;
     if (measures && !ways.empty()) choice = fastest(layer, problem, ways, rules, reason);
     for (const DnnWay& way : ways) {
-      if (!choice && dnn_can_run(problem, way, rules, reason)) choice = Choice{way, 0};
+      if (!choice && dnn_can_run(problem, way, rules, reason)) choice = Choice{{way}, 0};
       // The plans of those that were measured and are slower.
-      if (!choice || way.candidate != choice->way.candidate) way.candidate->forget();
+      if (!choice || way.candidate != choice->way.way.candidate) way.candidate->forget();
     }
     if (choice) return choice;
+    const std::vector<MicroWay> pieces = micro_ways(plans, problem, pass, rules, ways);
+    if (!pieces.empty()) return Choice{pieces[0], 0};
     if (first_reason.empty()) first_reason = reason;
   }
   why = first_reason;
@@ -121,8 +131,8 @@ std::optional<Choice> choose_named(const ConvolutionLayer& layer,
                                    const DnnConvolutionProblem& problem, DnnPass pass,
                                    const std::string& wanted, std::string& why) {
   const DnnRules rules = rules_of(layer);
-  const auto way = dnn_way(cuda(layer.context()).dnn_plans(), problem, pass, rules, wanted, why);
-  if (way && dnn_can_run(problem, *way, rules, why)) return Choice{*way, 0};
+  const auto way = micro_way(cuda(layer.context()).dnn_plans(), problem, pass, rules, wanted, why);
+  if (way && micro_can_run(problem, *way, rules, why)) return Choice{*way, 0};
   return choose(layer, problem, pass, false, why);
 }
 
@@ -147,8 +157,9 @@ class ChannelsLastConvolution : public Kernel {
       if (!choice) throw Error("cuDNN cannot compute this convolution: ", why);
       layer.context().tuner().choose(tuned(backend_.dnn_plans(), problem_, passes[i]).name(),
                                      choice->way.str());
-      detail_ += text(detail_.empty() ? "" : ", ", choice->way.str(),
-                      choice->way.candidate->notes().same_every_time ? "" : " (sums in any order)");
+      detail_ +=
+          text(detail_.empty() ? "" : ", ", choice->way.str(),
+               choice->way.way.candidate->notes().same_every_time ? "" : " (sums in any order)");
       pass(passes[i]).emplace(problem_, choice->way);
     }
     const DepthMap map = dnn_weights_map(problem_, forward_pass().way().deep);
@@ -220,8 +231,8 @@ class ChannelsLastConvolution : public Kernel {
   bool capturable() const override { return !ends_.folds(); }
 
  private:
-  std::optional<DnnConvolution>& pass(DnnPass of) { return passes_[static_cast<size_t>(of)]; }
-  DnnConvolution& forward_pass() { return *pass(problem_.forward()); }
+  std::optional<MicroBatches>& pass(DnnPass of) { return passes_[static_cast<size_t>(of)]; }
+  MicroBatches& forward_pass() { return *pass(problem_.forward()); }
 
   /// Names their order and type: layers of other shapes may share the parameter.
   std::string form_of_weights() {
@@ -273,7 +284,7 @@ class ChannelsLastConvolution : public Kernel {
                           to.overwrite_bytes(&backend_), scratch_of(*convolution));
   }
 
-  void* scratch_of(const DnnConvolution& convolution) {
+  void* scratch_of(const MicroBatches& convolution) {
     try {
       return backend_.scratch(convolution.scratch_bytes());
     } catch (const Error& error) {
@@ -288,7 +299,7 @@ class ChannelsLastConvolution : public Kernel {
   CudaBackend& backend_;
   ConvolutionEnds ends_;
   DnnConvolutionProblem problem_;
-  std::optional<DnnConvolution> passes_[3];  // see pass()
+  std::optional<MicroBatches> passes_[3];  // see pass()
   std::string detail_;
   DeviceCopy weights_, bias_;
   size_t bias_offset_ = 0;            // in weights_, of a net that trains

@@ -5,6 +5,7 @@
 #include "core/dispatch.hpp"
 #include "layer_support/kept_gradient.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/resize.hpp"
 #include "layers/crf_loss/crf_layer.hpp"
@@ -99,13 +100,13 @@ class CrfLossLayer : public CrfLayer {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double scale = static_cast<double>(top[0]->diff.template read<T>()[0]) / divisor();
+      const auto scale = LossSeed<T>(device, *top[0]).template over<double>(divisor());
       const double* const sums = device.read<double>(sums_);
       const int64_t of_pairs = classes() * classes();
       add<T>(device, transitions_, sums, scale);
       add<T>(device, first_, sums + of_pairs, scale);
       add<T>(device, last_, sums + of_pairs + classes(), scale);
-      if (propagate[0]) write_diff<T>(device, scale, gradient_, bottom[0]->diff);
+      if (propagate[0]) write_diff<T>(device, {scale.known, scale.seed}, gradient_, bottom[0]->diff);
     });
   }
 
@@ -220,7 +221,7 @@ class CrfLossLayer : public CrfLayer {
 
   template <class T>
   static void add(const ComputeDevice& device, Parameter* parameter, const double* sums,
-                  double scale) {
+                  const SeedFactor<T, double>& scale) {
     if (T* const gradient = gradient_of<T>(device, parameter))
       for_each(device, parameter->shape().count(), kPassGrain, AddScaled<T>{scale, sums, gradient});
   }

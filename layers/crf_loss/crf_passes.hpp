@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "layer_support/blocks.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layers/crf_loss/chain.hpp"
 
 namespace crema {
@@ -277,7 +278,7 @@ struct StoreSums {
 /// The gradient of a parameter grows by scale * the sums.
 template <class T>
 struct AddScaled {
-  double scale;
+  SeedFactor<T, double> scale;
   const double* sums;
   T* gradient;
   CREMA_FUNCTOR void operator()(int64_t i) const { gradient[i] += static_cast<T>(scale * sums[i]); }

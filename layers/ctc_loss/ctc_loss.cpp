@@ -125,8 +125,8 @@ class CtcLossLayer : public TwoSidedLayer {
                     Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
-      write_diff<T>(device, weight / divisor(), gradient_, bottom[0]->diff);
+      const auto scale = LossSeed<T>(device, *top[0]).over(divisor());
+      write_diff<T>(device, scale, gradient_, bottom[0]->diff);
     });
   }
 

@@ -4,6 +4,7 @@
 
 #include "core/dispatch.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
@@ -64,7 +65,7 @@ template <class T>
 struct DiceGradient {
   GroupLoss loss;
   int64_t each;  // elements of a group
-  double scale;
+  SeedFactor<T, double> scale;
   const T *p, *t;  // p: null without squares
   T* dp;
 
@@ -151,11 +152,11 @@ class DiceLossLayer : public TwoSidedLayer {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      const LossSeed<T> seed(device, *top[0]);
       for_each(device, view_.count(), kElementGrain,
                DiceGradient<T>{{smooth_, device.read<double>(sums_)},
                                view_.inner,
-                               weight / divisor(),
+                               seed.template over<double>(divisor()),
                                squared_ ? device.read<T>(bottom[0]->data) : nullptr,
                                device.read<T>(bottom[1]->data),
                                device.overwrite<T>(bottom[0]->diff)});

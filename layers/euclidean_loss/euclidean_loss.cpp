@@ -1,6 +1,7 @@
 // EuclideanLoss: half the mean over the batch of squared distances. See README.md.
 #include "core/dispatch.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 
 namespace crema {
@@ -19,10 +20,15 @@ struct SquaredDistance {
 /// The gradient of bottom 0 with scale = loss weight / N; that of bottom 1 is its negative.
 template <class T>
 struct DistanceGradient {
-  T scale;
+  SeedFactor<T> scale;
   const T *a, *b;
   T* dx;
   CREMA_FUNCTOR void operator()(int64_t i) const { dx[i] = scale * (a[i] - b[i]); }
+  void on_host(int64_t begin, int64_t end) const {
+    const T factor = scale;
+#pragma omp simd
+    for (int64_t i = begin; i < end; ++i) dx[i] = factor * (a[i] - b[i]);
+  }
 };
 
 class EuclideanLossLayer : public TwoSidedLayer {
@@ -54,12 +60,12 @@ class EuclideanLossLayer : public TwoSidedLayer {
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       const T *a = device.read<T>(bottom[0]->data), *b = device.read<T>(bottom[1]->data);
-      const T scale = top[0]->diff.template read<T>()[0] / static_cast<T>(items_);
+      const auto scale = LossSeed<T>(device, *top[0]).over(static_cast<double>(items_));
       for (size_t k = 0; k < 2; ++k) {
         if (!propagate[k]) continue;
         T* dx = device.overwrite<T>(bottom[k]->diff);
         for_each(device, bottom[0]->count(), kElementGrain,
-                 DistanceGradient<T>{k == 0 ? scale : -scale, a, b, dx});
+                 DistanceGradient<T>{k == 0 ? scale : scale.times(-1), a, b, dx});
       }
     });
   }

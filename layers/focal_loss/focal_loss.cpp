@@ -5,6 +5,7 @@
 #include "core/dispatch.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layers/focal_loss/focal_passes.hpp"
 #include "layers/softmax/softmax_passes.hpp"
@@ -109,7 +110,7 @@ class FocalLossLayer : public LabelLoss {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double scale = static_cast<double>(top[0]->diff.template read<T>()[0]) / loss_divisor();
+      const auto scale = LossSeed<T>(device, *top[0]).template over<double>(loss_divisor());
       T* const dx = device.overwrite<T>(bottom[0]->diff);
       if (sigmoid_) {
         return for_each(device, bottom[0]->count(), kGrain,

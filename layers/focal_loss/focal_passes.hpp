@@ -5,6 +5,7 @@
 
 #include "core/axis_split.hpp"
 #include "core/functor.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 
 namespace crema {
@@ -87,7 +88,7 @@ struct SoftmaxFocalLoss {
 /// dx_c = scale * (share_c slope_c - probability_c * the sum of share * slope).
 template <class T>
 struct SoftmaxFocalGradient {
-  double scale;
+  SeedFactor<T, double> scale;
   SoftmaxFocalLoss<T> loss;
   const T* probability;
   T* dx;
@@ -193,7 +194,7 @@ struct SigmoidFocalLoss {
 
 template <class T>
 struct SigmoidFocalGradient {
-  double scale;
+  SeedFactor<T, double> scale;
   SigmoidFocalLoss<T> loss;
   T* dx;
 

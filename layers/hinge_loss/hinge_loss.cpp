@@ -2,6 +2,7 @@
 #include "core/dispatch.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/sums.hpp"
 #include "proto/layer.pb.h"
@@ -61,7 +62,7 @@ template <class T>
 struct ScoreGradient {
   AxisSplit split;
   bool squared;
-  T scale;
+  SeedFactor<T> scale;
   const T* x;
   const int32_t* labels;
   const T* weight;  // one a class; null: 1
@@ -69,7 +70,8 @@ struct ScoreGradient {
 
   /// Of an item of the label.
   CREMA_FUNCTOR T scale_of(int32_t label) const {
-    return weight && label >= 0 ? scale * weight[label] : scale;
+    const T factor = scale;
+    return weight && label >= 0 ? factor * weight[label] : factor;
   }
   CREMA_FUNCTOR T gradient(T score, T sign, T factor) const {
     const T margin = margin_of<T>(score, sign);
@@ -139,10 +141,10 @@ class HingeLossLayer : public LabelLoss {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      const LossSeed<T> seed(device, *top[0]);
       for_each_position(
           device, scores(), kElementGrain,
-          ScoreGradient<T>{scores(), squared_, static_cast<T>(weight / divisor()),
+          ScoreGradient<T>{scores(), squared_, seed.over(divisor()),
                            device.read<T>(bottom[0]->data), labels(device),
                            weights_.weight<T>(device), device.overwrite<T>(bottom[0]->diff)});
     });

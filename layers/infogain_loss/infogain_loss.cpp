@@ -3,6 +3,7 @@
 #include "core/dispatch.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/sums.hpp"
 #include "layers/softmax/softmax_passes.hpp"
@@ -97,7 +98,7 @@ struct RowSum {
 template <class T>
 struct ScoreGradient {
   AxisSplit split;
-  T scale;
+  SeedFactor<T> scale;
   const T *probability, *row_sums;
   Targets<T> targets;
   const int32_t* labels;
@@ -207,9 +208,9 @@ class InfogainLossLayer : public LabelLoss {
                     Blobs bottom) override {
     if (sums_each_pass()) sum_rows(device, matrix(bottom));
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      const LossSeed<T> seed(device, *top[0]);
       for_each_position(device, scores(), 2 * kGrain,
-                        ScoreGradient<T>{scores(), static_cast<T>(weight / divisor()),
+                        ScoreGradient<T>{scores(), seed.over(divisor()),
                                          device.read<T>(probability_), device.read<T>(row_sums_),
                                          targets<T>(device, matrix(bottom)), labels(device),
                                          device.overwrite<T>(bottom[0]->diff)});

@@ -10,6 +10,7 @@
 #include "layer_support/class_weights.hpp"
 #include "layer_support/detection_rows.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layers/multibox_loss/multibox_passes.hpp"
 #include "layers/multibox_loss/settings.hpp"
@@ -131,14 +132,15 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double scale = static_cast<double>(top[0]->diff.template read<T>()[0]) / divisor();
+      const LossSeed<T> seed(device, *top[0]);
+      const auto scale = seed.template over<double>(divisor());
       for (size_t b = 0; b < 2; ++b) {
         if (propagate[b] && (b == 0 || !counts_[b])) fill_zero(device, bottom[b]->diff);
       }
       if (propagate[0] && counts_[0]) {
         for_each(
             device, kEdges * pairs_, kPassGrain,
-            LocationGradient<T>{location_math(), scale * settings_.location_weight,
+            LocationGradient<T>{location_math(), scale.times(settings_.location_weight),
                                 device.read<double>(difference_), device.read<double>(factor_),
                                 device.read<int64_t>(places_), device.change<T>(bottom[0]->diff)});
       }
@@ -147,7 +149,7 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
         return for_each_position(
             device, split(), 4 * kGrain,
             ScoreGradient<T>{settings_.classes, count_, device.read<int64_t>(counted_),
-                             static_cast<T>(scale), device.read<T>(bottom[1]->data),
+                             seed.over(divisor()), device.read<T>(bottom[1]->data),
                              device.read<double>(log_sum_), device.read<int32_t>(labels_),
                              weights_.weight<T>(device), device.overwrite<T>(bottom[1]->diff)});
       }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layers/multibox_loss/location_math.hpp"
 #include "layers/multibox_loss/score_kernels.hpp"
@@ -23,7 +24,7 @@ struct LocationLoss {
 template <class T>
 struct LocationGradient {
   LocationMath math;
-  double scale;
+  SeedFactor<T, double> scale;
   const double *difference, *factor;
   const int64_t* places;  // of matched locations, in the locations of the batch
   T* dx;
@@ -82,7 +83,7 @@ template <class T>
 struct ScoreGradient {
   int64_t classes, count;
   const int64_t* counted;
-  T scale;
+  SeedFactor<T> scale;
   const T* x;
   const double* log_sum;
   const int32_t* labels;
@@ -111,7 +112,7 @@ struct ScoreGradient {
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t p, const Lanes& lanes = {}) const {
-    const T factor = weight && labels[p] >= 0 ? scale * weight[labels[p]] : scale;
+    const T factor = weight && labels[p] >= 0 ? scale * weight[labels[p]] : T{scale};
     for (int64_t c = lanes.first; c < classes; c += lanes.count) {
       const double share = exp(static_cast<double>(x[p * classes + c]) - log_sum[p]);
       const double slope = factor * (share - (c == labels[p] ? 1 : 0));

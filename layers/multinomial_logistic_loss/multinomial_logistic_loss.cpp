@@ -2,6 +2,7 @@
 #include "core/dispatch.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 
 namespace crema {
@@ -31,7 +32,7 @@ struct ItemLoss {
 template <class T>
 struct LabelGradient {
   int64_t classes;
-  T scale;
+  SeedFactor<T> scale;
   const T* x;
   const int32_t* labels;
   const T* weight;  // one a class; null: 1
@@ -39,7 +40,7 @@ struct LabelGradient {
   CREMA_FUNCTOR void operator()(int64_t i) const {
     if (labels[i] < 0) return;
     const int64_t at = i * classes + labels[i];
-    dx[at] = -(weight ? scale * weight[labels[i]] : scale) / at_least(x[at]);
+    dx[at] = -(weight ? scale * weight[labels[i]] : T{scale}) / at_least(x[at]);
   }
 };
 
@@ -79,9 +80,9 @@ class MultinomialLogisticLossLayer : public LabelLoss {
                     Blobs bottom) override {
     fill_zero(device, bottom[0]->diff);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      const LossSeed<T> seed(device, *top[0]);
       for_each(device, scores().outer, kPassGrain,
-               LabelGradient<T>{scores().size, static_cast<T>(weight / divisor()),
+               LabelGradient<T>{scores().size, seed.over(divisor()),
                                 device.read<T>(bottom[0]->data), labels(device),
                                 weights_.weight<T>(device), device.change<T>(bottom[0]->diff)});
     });

@@ -1,3 +1,4 @@
+#include "layer_support/loss_seed.hpp"
 #include "layers/region_loss/grid_loss.hpp"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ LossTerm cross_entropy(double x, double target) {
 
 template <class T>
 struct ScaleGradient {
-  double scale;
+  SeedFactor<T, double> scale;
   const T* from;
   T* to;
   CREMA_FUNCTOR void operator()(int64_t i) const {
@@ -224,9 +225,9 @@ void GridLossLayer::run_forward(const ComputeDevice&, Blobs bottom, Blobs top) {
 void GridLossLayer::run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                                  Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+    const LossSeed<T> seed(device, *top[0]);
     for_each(device, bottom[0]->count(), kElementGrain,
-             ScaleGradient<T>{weight / static_cast<double>(std::max<int64_t>(grid_.images, 1)),
+             ScaleGradient<T>{seed.template over<double>(static_cast<double>(std::max<int64_t>(grid_.images, 1))),
                               device.read<T>(gradient_), device.overwrite<T>(bottom[0]->diff)});
   });
 }

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/functor.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/sum_of_piece.hpp"
 #include "layers/sigmoid_cross_entropy_loss/cross_entropy_kernels.hpp"
 
@@ -40,7 +41,7 @@ struct CountedTargets {
 
 template <class T>
 struct CrossEntropyGradient {
-  double weight;
+  SeedFactor<T, double> weight;
   CountedTargets valid;
   const T *x, *t;
   T ignored;

@@ -5,6 +5,7 @@
 #include "core/dispatch.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layers/sigmoid_cross_entropy_loss/cross_entropy_passes.hpp"
 #include "proto/layer.pb.h"
@@ -85,9 +86,9 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      const LossSeed<T> seed(device, *top[0]);
       const CrossEntropyGradient<T> each{
-          weight / known_divisor(),        valid(device), device.read<T>(bottom[0]->data),
+          seed.template over<double>(known_divisor()),        valid(device), device.read<T>(bottom[0]->data),
           device.read<T>(bottom[1]->data), ignored<T>(),  device.overwrite<T>(bottom[0]->diff)};
       if (weights_.weigh()) {
         for_each(device, count(), kPassGrain,

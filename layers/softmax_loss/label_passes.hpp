@@ -6,6 +6,7 @@
 
 #include "core/axis_split.hpp"
 #include "core/functor.hpp"
+#include "layer_support/loss_seed.hpp"
 
 namespace crema {
 
@@ -60,9 +61,9 @@ struct SoftmaxLabelGradient {
   const T* probability;
   const int32_t* labels;
   Out dx;
-  // Where a device counts the labels, the scale is weight / max(*count, 1).
+  // On a device, the scale is weight / max(*count, 1); without a count, weight.
   const double* count = nullptr;
-  double weight = 0;
+  SeedFactor<T, double> weight = {};
 
   struct Targets {
     T own, other;
@@ -129,7 +130,8 @@ struct SoftmaxLabelGradient {
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
     const Targets given = targets();
     SoftmaxLabelGradient scaled = *this;
-    if (count != nullptr) scaled.scale = static_cast<T>(weight / (*count > 1 ? *count : 1));
+    if (weight.seed != nullptr)
+      scaled.scale = static_cast<T>(weight / (count != nullptr && *count > 1 ? *count : 1));
     for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
       const int64_t at = split.at(i) + c * split.inner;
       const auto number = static_cast<int32_t>(c);

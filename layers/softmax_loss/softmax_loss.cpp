@@ -4,6 +4,7 @@
 #include "core/move.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 #include "layers/softmax_loss/label_passes.hpp"
@@ -54,7 +55,7 @@ struct TargetLoss {
 template <class T, class Out>
 struct TargetGradient {
   Target<T> target;
-  double scale;
+  SeedFactor<T, double> scale;
   const T* softmax;
   Out dx;
 
@@ -196,7 +197,7 @@ class SoftmaxLossLayer : public LabelLoss {
     Tensor& diff = bottom[0]->diff;
     const AxisSplit split = split_of(diff);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      const LossSeed<T> seed(device, *top[0]);
       const T* const probability = device.read<T>(probability_);
       const auto run = [&]<class Side, class Out>(Side side, Out dx) {
         if (soft_) {
@@ -204,14 +205,15 @@ class SoftmaxLossLayer : public LabelLoss {
                                  device.read<T>(target_)};
           return for_each_position(
               side, split, 4 * kGrain,
-              TargetGradient<T, Out>{target, weight / divisor(scores().positions()), probability,
+              TargetGradient<T, Out>{target, seed.template over<double>(divisor(scores().positions())), probability,
                                      dx});
         }
         const LossDivisor divisor = label_divisor(device);
+        const auto weight = seed.template over<double>(divisor.known);
         for_each_position(
             side, split, 4 * kGrain,
             SoftmaxLabelGradient<T, Out>{split, label_target<T>(device),
-                                         static_cast<T>(weight / divisor.known), probability,
+                                         static_cast<T>(weight.known), probability,
                                          this->labels(device), dx, divisor.count, weight});
       };
       if (device.on_host()) return run(HostSide(), device.overwrite<T>(diff));

@@ -4,6 +4,7 @@
 
 #include "core/dispatch.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
@@ -80,7 +81,7 @@ template <class T>
 struct TripletGradient {
   AxisSplit split;
   Triplet triplet;
-  double scale;
+  SeedFactor<T, double> scale;
   const T *a, *p, *n;
   T *da, *dp, *dn;  // null: not wanted
 
@@ -151,13 +152,13 @@ class TripletLossLayer : public TwoSidedLayer {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
+      const LossSeed<T> seed(device, *top[0]);
       const auto gradient = [&](size_t k) {
         return propagate[k] ? device.overwrite<T>(bottom[k]->diff) : nullptr;
       };
       for_each_position(
           device, positions(), kElementGrain,
-          TripletGradient<T>{triplets_, triplet(device), weight / divisor(),
+          TripletGradient<T>{triplets_, triplet(device), seed.template over<double>(divisor()),
                              device.read<T>(bottom[0]->data), device.read<T>(bottom[1]->data),
                              device.read<T>(bottom[2]->data), gradient(0), gradient(1),
                              gradient(2)});

@@ -1,4 +1,5 @@
-// What the device reports of a pass (core/device_report.hpp). In backend/cuda, with a stub in
+// Where forward ends and backward begins: what the device reports of a pass
+// (core/device_report.hpp), and the seeds of the gradients. In backend/cuda, with a stub in
 // backend/none that serves the device of the tests.
 #pragma once
 
@@ -6,6 +7,7 @@
 
 #include "core/device.hpp"
 #include "core/device_report.hpp"
+#include "core/loss_scaler.hpp"
 
 namespace crema {
 
@@ -31,5 +33,22 @@ CREMA_FUNCTOR double sum_of(const LossTerm& term) {
 /// before in the iteration unless it is the first.
 void device_losses(DeviceBackend& backend, RunBlock* block, std::span<const LossTerm> terms,
                    bool first_pass);
+
+/// Queued: each value of a diff, f32 or f64, becomes `weight` times the loss scale, or grows by it.
+void device_seed(DeviceBackend& backend, const LossScaleState* scale, DType dtype, int64_t count,
+                 double weight, bool adds, void* diff);
+
+/// A seed, as a pass over the values.
+template <class T>
+struct SeedElement {
+  const LossScaleState* scale;
+  double weight;
+  bool adds;
+  T* diff;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const T value = static_cast<T>(weight * scale->scaler.scale());
+    diff[i] = adds ? diff[i] + value : value;
+  }
+};
 
 }  // namespace crema

@@ -8,6 +8,7 @@
 #include "backend/update_math.hpp"
 #include "core/device.hpp"
 #include "core/device_report.hpp"
+#include "core/loss_scaler.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {
@@ -25,8 +26,7 @@ struct UpdateArrays {
 struct UpdateNumbers {
   UpdateSettings settings;
   UpdateStep step;
-  double most_norm = 0;   // of the gradients, before they are scaled down to it; 0: no limit
-  double loss_scale = 1;  // which is in the gradients, and not in most_norm
+  double most_norm = 0;  // of the gradients, before they are scaled down to it; 0: no limit
 };
 
 template <class Rule>
@@ -38,9 +38,18 @@ struct UpdateBlock {
 /// Bytes of any UpdateBlock.
 inline constexpr size_t kUpdateBlockBytes = 512;
 
+/// The step of an update whose gradients have the factor of the state; null: none. `most_norm` is
+/// without it.
+CREMA_FUNCTOR UpdateStep scaled_step(const UpdateNumbers& numbers, const LossScaleState* scale) {
+  UpdateStep step = numbers.step;
+  if (scale != nullptr) step.gradient_scale /= scale->scaler.scale();
+  return step;
+}
+
 /// Behind the sum of squares of the gradients: scales the step, or fails where the sum is none.
-CREMA_FUNCTOR void limit_norm(RunBlock& run, UpdateNumbers& numbers, double squares) {
-  const double norm = sqrt(squares) / numbers.loss_scale;
+CREMA_FUNCTOR void limit_norm(RunBlock& run, UpdateNumbers& numbers, const LossScaleState* scale,
+                              double squares) {
+  const double norm = sqrt(squares) / (scale != nullptr ? scale->scaler.scale() : 1);
   if (!(norm - norm == 0)) {
     run.fail(DeviceFailure::gradient);
   } else if (norm > numbers.most_norm) {
@@ -48,10 +57,19 @@ CREMA_FUNCTOR void limit_norm(RunBlock& run, UpdateNumbers& numbers, double squa
   }
 }
 
-/// Behind the update.
-CREMA_FUNCTOR void finish_update(RunBlock& run) {
-  if (run.report.bad_step != 0) run.fail(DeviceFailure::step);
-  run.report.bad_step = 0;
+/// Behind the update. Where the loss scale follows the gradients, one that is not finite is no
+/// failure as long as the scale can become smaller. A step that is not finite has reached the
+/// parameters, which no scale mends.
+CREMA_FUNCTOR void finish_update(RunBlock& run, LossScaleState* scale) {
+  DeviceReport& report = run.report;
+  if (report.bad_step != 0) run.fail(DeviceFailure::step);
+  report.bad_step = 0;
+  report.skipped = 0;
+  if (scale == nullptr || scale->follows == 0) return;
+  if (!run.failed()) return scale->scaler.updated();
+  if (report.failure != DeviceFailure::gradient || !scale->scaler.overflowed()) return;
+  report.failure = DeviceFailure::none;
+  report.skipped = 1;
 }
 
 /// An update of a device.
@@ -60,6 +78,7 @@ struct DeviceUpdate {
   UpdateArrays arrays;
   void* block = nullptr;  // UpdateBlock of the rule
   RunBlock* run = nullptr;
+  LossScaleState* loss_scale = nullptr;  // null: the gradients have no factor
 };
 
 /// Queued: as cpu_update of backend/cpu/update.hpp, with local rates and the limit of the norm

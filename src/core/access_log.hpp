@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "core/memory.hpp"
@@ -41,10 +40,8 @@ class AccessLog {
 
   void note(Memory& memory, Access how, const void* contents);
   void note_derived(Memory& memory, uint64_t version);
-  /// The host may access this memory: its contents are those of each iteration.
-  void allow_host(const Memory* memory) { constant_.insert(memory); }
-  /// Error unless the host may access it.
-  void check_host(const Memory& memory) const;
+  /// The host accesses it: an Error.
+  [[noreturn]] static void refuse_host(const Memory& memory);
 
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<Derived>& derived() const { return derived_; }
@@ -52,7 +49,6 @@ class AccessLog {
  private:
   std::vector<Entry> entries_;
   std::vector<Derived> derived_;
-  std::set<const Memory*> constant_;
 };
 
 }  // namespace crema

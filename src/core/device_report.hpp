@@ -31,6 +31,8 @@ struct DeviceReport {
   uint64_t pass = 0;     // that failed
   DeviceFailure failure = DeviceFailure::none;
   int32_t bad_step = 0;  // a step of the present update is not finite
+  /// A gradient was not finite, and the loss scale has become smaller in place of an update.
+  int32_t skipped = 0;
 };
 
 /// In the memory of the device.

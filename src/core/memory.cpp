@@ -12,6 +12,7 @@
 #include "core/access_log.hpp"
 #include "core/device.hpp"
 #include "core/memory_error.hpp"
+#include "core/memory_places.hpp"
 #include "core/staged_upload.hpp"
 
 namespace crema {
@@ -66,6 +67,8 @@ void release_host(void* pointer, size_t bytes) {
   }
 }
 
+std::atomic<uint64_t> place_changes{0};  // memory_places()
+
 void* advance(void* pointer, size_t offset) { return static_cast<char*>(pointer) + offset; }
 
 // Memories count their versions in ranges of their own, so that what was remembered of one is never
@@ -77,6 +80,8 @@ uint64_t first_version() {
 
 }  // namespace
 
+uint64_t memory_places() { return place_changes.load(std::memory_order_relaxed); }
+
 Memory::Memory(size_t bytes) : bytes_(bytes), version_(first_version()) {}
 
 Memory::Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes)
@@ -87,6 +92,7 @@ Memory::Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes)
   current_ = parent->current_;
   offset_ = parent->offset_ + offset;
   parent_ = parent->parent_ ? parent->parent_ : std::move(parent);
+  if (on_device() != nullptr) ++place_changes;
 }
 
 std::shared_ptr<Memory> Memory::segment(const std::shared_ptr<Memory>& parent, size_t offset,
@@ -99,6 +105,7 @@ std::shared_ptr<Memory> Memory::segment(const std::shared_ptr<Memory>& parent, s
 }
 
 Memory::~Memory() {
+  if (on_device() != nullptr) ++place_changes;
   if (is_segment_) std::erase(parent_->segments_, this);
   if (parent_) return;
   release_host(host_, bytes_);
@@ -126,7 +133,7 @@ void Memory::mark_written(bool on_device) {
 void* Memory::access(Access how, DeviceBackend* device) {
   if (device == nullptr) {
     const DeviceBackend* const known = known_device();
-    if (known != nullptr && known->access_log() != nullptr) known->access_log()->check_host(*this);
+    if (known != nullptr && known->access_log() != nullptr) AccessLog::refuse_host(*this);
     if (stop_ != nullptr && how == Access::overwrite) turn_staged();
     if (staged_ != nullptr && how == Access::change) staged_->settle();
   }
@@ -206,6 +213,7 @@ void* Memory::pointer(DeviceBackend* device) {
   if (device_ == nullptr) {
     device_ = device->allocate(bytes_);
     backend_ = device;
+    ++place_changes;
     device->fill_zero(device_, bytes_);
   }
   if (backend_ != device)

@@ -13,6 +13,7 @@
 
 #include "core/dispatch.hpp"
 #include "layer_support/labels.hpp"
+#include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 
 namespace crema {
@@ -42,9 +43,14 @@ struct ElementLossTerm {
 template <class T, class Math>
 struct ElementLossGradient {
   ElementLossTerm<T, Math> term;
-  double scale;
+  SeedFactor<T, double> scale;
   T* dx;
   CREMA_FUNCTOR void operator()(int64_t i) const { dx[i] = static_cast<T>(scale * term.slope(i)); }
+  void on_host(int64_t begin, int64_t end) const {
+    const double factor = scale;
+#pragma omp simd
+    for (int64_t i = begin; i < end; ++i) dx[i] = static_cast<T>(factor * term.slope(i));
+  }
 };
 
 /// Bottoms 0 and 1 are compared; bottoms 2 and 3, if they are there, are the inside and the outside
@@ -93,12 +99,12 @@ class ElementLossLayer : public TwoSidedLayer {
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template read<T>()[0]);
-      const double scale = weight / divisor();
+      const LossSeed<T> seed(device, *top[0]);
+      const auto scale = seed.template over<double>(divisor());
       for (size_t k = 0; k < 2; ++k) {
         if (!propagate[k]) continue;
         for_each(device, bottom[0]->count(), kElementGrain,
-                 ElementLossGradient<T, Math>{term<T>(device, bottom), k == 0 ? scale : -scale,
+                 ElementLossGradient<T, Math>{term<T>(device, bottom), k == 0 ? scale : scale.times(-1),
                                               device.overwrite<T>(bottom[k]->diff)});
       }
     });

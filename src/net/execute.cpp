@@ -5,11 +5,14 @@
 #include <set>
 #include <utility>
 
+#include "backend/report.hpp"
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
 #include "net/not_finite.hpp"
+#include "net/out_of_memory.hpp"
 #include "net/plan.hpp"
+#include "net/queued.hpp"
 
 namespace crema {
 namespace {
@@ -155,7 +158,7 @@ void run_forward(Plan& plan, const Action& action) {
       if (!is_empty(node)) {
         if (!action.again) draw_noise(plan, action.node);
         const WithNoise noise(plan, action.node);
-        node.kernel->forward(action.bottoms, action.tops);
+        taking_memory(plan, [&] { node.kernel->forward(action.bottoms, action.tops); });
       }
     } catch (Error& error) {
       add_record(plan, node, error);
@@ -166,13 +169,26 @@ void run_forward(Plan& plan, const Action& action) {
     log_action(plan, action);
     // To look at a loss on a device would wait for all that is queued there; the solver looks.
     if (plan.context->on_gpu()) {
-      if (!node.is_conversion() && node.layer->is_source()) upload_batch(plan, node);
+      if (!node.is_conversion() && node.layer->is_source())
+        taking_memory(plan, [&] { upload_batch(plan, node); });
       return;
     }
     for (const ValueId top : node.makes) {
       const ProgramValue& value = program[top];
       if (value.loss_weight != 0 && value.blob->count() == 1) check_loss(plan, action.node, value);
     }
+  });
+}
+
+/// With the loss scale of the time when the device does it.
+void seed_on_device(Plan& plan, const ComputeDevice& device, const Action& action) {
+  Tensor& diff = *action.into;
+  if (diff.count() == 0) return;
+  dispatch_float(diff.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const values = action.adds ? device.change<T>(diff) : device.overwrite<T>(diff);
+    device_seed(*device.backend(), device_loss_scale(plan), diff.dtype(), diff.count(),
+                action.weight, action.adds, values);
   });
 }
 
@@ -190,14 +206,16 @@ void run_action(Plan& plan, const Action& action) {
         if (!device.on_host()) return fill_zero(device, *action.into);
         return action.into->fill(0);
       }
-      // Losses read a diff of one element on the host.
-      return fill(action.into->count() > 1 ? device : ComputeDevice(), *action.into,
-                  action.weight * plan.loss_scale, action.adds);
+      if (device.on_host() || is_host_seed(plan, action)) {
+        return fill(ComputeDevice(), *action.into, action.weight * plan.loss_scale, action.adds);
+      }
+      return seed_on_device(plan, device, action);
     case Action::Kind::backward:
       if (is_empty(node)) return;
       in_node(node, [&] {
         const WithNoise noise(plan, action.node);
-        node.kernel->backward(action.tops, node.propagate, action.bottoms);
+        taking_memory(plan,
+                      [&] { node.kernel->backward(action.tops, node.propagate, action.bottoms); });
       });
       return log_action(plan, action);
     case Action::Kind::sum:
@@ -205,6 +223,9 @@ void run_action(Plan& plan, const Action& action) {
     case Action::Kind::complete:
       if (plan.on_gradient) plan.on_gradient(action.segment);
       return;
+    case Action::Kind::losses:
+    case Action::Kind::update:
+      return;  // of who queues an iteration (queued.hpp)
   }
 }
 

@@ -122,6 +122,8 @@ class Planner {
         use(*action.into, time);
         break;
       case Action::Kind::complete:
+      case Action::Kind::losses:
+      case Action::Kind::update:
         break;
     }
   }

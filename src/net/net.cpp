@@ -10,6 +10,7 @@
 #include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
 #include "model/upgrade/upgrade.hpp"
+#include "net/out_of_memory.hpp"
 #include "net/plan.hpp"
 #include "net/queued.hpp"
 #include "net/recorded.hpp"
@@ -293,6 +294,31 @@ void run_forward_steps(Plan& plan) {
   plan.done = steps;
 }
 
+void run_iteration(Plan& plan, const std::function<void()>& losses,
+                   const std::function<void()>& update) {
+  Program& program = *plan.program;
+  const size_t steps = program.order.size();
+  std::vector<Action>& all = program.iteration;
+  if (all.empty()) {
+    all = program.forward;
+    all.push_back({.kind = Action::Kind::losses});
+    all.insert(all.end(), program.backward.begin(), program.backward.end());
+    all.push_back({.kind = Action::Kind::update});
+  }
+  recorded(program, program.recorded_iteration, all).run(plan, [&](size_t i) {
+    if (i < steps) {
+      // Steps before it may have run as records.
+      plan.done = i;
+      return run_step(plan, i);
+    }
+    if (all[i].kind == Action::Kind::losses) return losses();
+    if (all[i].kind == Action::Kind::update) return taking_memory(plan, update);
+    run_action(plan, all[i]);
+  });
+  // Gradients overwrite values of the forward pass.
+  plan.done = plan.options.keep_all ? steps : 0;
+}
+
 Net::Net(const NetParameter& param, Context& context, NetOptions options)
     : Net(param, SourceMap(), context, std::move(options)) {}
 
@@ -461,7 +487,7 @@ void Net::backward(size_t first, size_t last) {
 void Net::set_loss_scale(double scale) {
   if (!(scale > 0) || !std::isfinite(scale))
     throw Error("loss_scale ", scale, " must be positive and finite");
-  plan_->loss_scale = scale;
+  crema::set_loss_scale(*plan_, scale);
 }
 
 double Net::loss_scale() const { return plan_->loss_scale; }

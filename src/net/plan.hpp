@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/data_source.hpp"
+#include "core/device_loss_scale.hpp"
 #include "core/memory.hpp"
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
@@ -82,7 +83,9 @@ struct Plan {
   std::set<NodeId> not_finite;  // nodes whose loss is not finite, and the log says so
 
   std::shared_ptr<Memory> activation_arena;
-  double loss_scale = 1;  // factor on the loss weights in backward
+  double loss_scale = 1;                          // factor on the loss weights in backward
+  std::unique_ptr<DeviceLossScale> device_scale;  // the same on a device; null: not needed yet
+  bool scale_follows = false;                     // updates on the device change it
   /// Sources that do not know the batch which the net has been set back to.
   std::set<const DataSource*> without_keys;
 
@@ -195,6 +198,9 @@ void add_record(const Plan& plan, const ProgramNode& node, Error& error);
 void begin_pass(Plan& plan);
 /// Runs all steps of the program.
 void run_forward_steps(Plan& plan);
+/// On a device: forward, `losses`, backward and `update`.
+void run_iteration(Plan& plan, const std::function<void()>& losses,
+                   const std::function<void()>& update);
 /// The weighted losses among a node's tops.
 double losses_of(const Program& program, const ProgramNode& node);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/device_run.hpp"
+#include "net/out_of_memory.hpp"
 #include "net/plan.hpp"
 #include "net/recorded.hpp"
 
@@ -71,7 +72,8 @@ size_t engine_bytes(const Plan& plan, const Program& program) {
     for (const ParameterNoise& noise : noises) held += noise.kernel->bytes();
   }
   if (plan.context->on_gpu())
-    plan.context->backend().reserve_scratch(scratch.bytes(kDeviceScratch));
+    taking_memory(plan,
+                  [&] { plan.context->backend().reserve_scratch(scratch.bytes(kDeviceScratch)); });
   return held + scratch.bytes();
 }
 

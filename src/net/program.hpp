@@ -64,6 +64,8 @@ struct Action {
     backward,
     sum,       // into = the sum of parts
     complete,  // calls the hook of Net::on_gradient
+    losses,    // adds up the losses for the report of a device
+    update,    // of the parameters, by a solver
   };
   Kind kind = Kind::forward;
   NodeId node;
@@ -121,8 +123,10 @@ struct Program {
   std::vector<NetStep> steps;  // one entry for each of order
   MemoryPlan memory;
   size_t arena_bytes = 0;
-  // On a device, made when they are first run.
-  std::shared_ptr<RecordedPass> recorded_forward, recorded_backward;
+  // On a device, made when they are first run. An iteration is forward, losses, backward and an
+  // update.
+  std::vector<Action> iteration;
+  std::shared_ptr<RecordedPass> recorded_forward, recorded_backward, recorded_iteration;
   RecordedNodes recorded_nodes;
 
   const ProgramNode& operator[](NodeId id) const { return nodes[id]; }

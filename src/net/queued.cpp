@@ -95,6 +95,37 @@ void tell_pass(const Plan& plan) {
   plan.context->device_run().begin_pass({plan.run->seed, plan.run->iteration, plan.run->pass});
 }
 
+LossScaleState* device_loss_scale(Plan& plan) {
+  if (plan.device_scale == nullptr) {
+    plan.device_scale = std::make_unique<DeviceLossScale>(plan.context->backend());
+    plan.device_scale->set({LossScaler(plan.loss_scale), plan.scale_follows ? 1 : 0});
+  }
+  return plan.device_scale->state();
+}
+
+LossScaleState* device_loss_scale(Net& net) { return device_loss_scale(Plan::of(net)); }
+
+void follow_gradients(Net& net, const LossScaler& scaler) {
+  Plan& plan = Plan::of(net);
+  plan.loss_scale = scaler.scale();
+  plan.scale_follows = true;
+  device_loss_scale(plan);
+  plan.device_scale->set({scaler, 1});
+}
+
+void note_loss_scale(Net& net, double scale) { Plan::of(net).loss_scale = scale; }
+
+void set_loss_scale(Plan& plan, double scale) {
+  plan.loss_scale = scale;
+  if (plan.device_scale == nullptr) return;
+  plan.device_scale->set({LossScaler(scale), plan.scale_follows ? 1 : 0});
+}
+
+bool is_host_seed(const Plan& plan, const Action& action) {
+  return action.kind == Action::Kind::seed && action.weight != 0 && !plan.scale_follows &&
+         falls_back_to_cpu(plan, (*plan.program)[action.node]);
+}
+
 void queue_forward(Net& net, bool first_pass) {
   Plan& plan = Plan::of(net);
   const ThreadScope threads(plan.context->threads());
@@ -104,6 +135,25 @@ void queue_forward(Net& net, bool first_pass) {
   DeviceRun& run = plan.context->device_run();
   run.take_checked();
   device_losses(plan.context->backend(), run.block(), losses_on_device(plan), first_pass);
+}
+
+void queue_iteration(Net& net, const std::function<void()>& update) {
+  Plan& plan = Plan::of(net);
+  const ThreadScope threads(plan.context->threads());
+  begin_pass(plan);
+  tell_pass(plan);
+  DeviceRun& run = plan.context->device_run();
+  run_iteration(
+      plan,
+      [&] { device_losses(plan.context->backend(), run.block(), losses_on_device(plan), true); },
+      update);
+  run.take_checked();
+}
+
+void note_update_apart(Net& net, const std::string& why) {
+  Plan& plan = Plan::of(net);
+  if (!plan.context->on_gpu() || !plan.options.graphs) return;
+  plan.note(text("the update of the parameters is no part of CUDA graphs: ", why));
 }
 
 void check_values(Net& net) {

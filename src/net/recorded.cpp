@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "core/device_run.hpp"
+#include "core/memory_places.hpp"
 #include "net/plan.hpp"
+#include "net/queued.hpp"
 
 namespace crema {
 namespace {
@@ -14,11 +17,14 @@ namespace {
 /// More records that are given up unused, and a part runs plainly: what it needs changes all the
 /// time.
 constexpr int kMostUnused = 24;
-/// Those that are kept: for cleared gradients and for others, in two scales of the loss.
+/// Those that are kept: for cleared gradients and for others, with some that will be of use again.
 constexpr size_t kMostKept = 4;
 /// An action that failed so often to be recorded is refused. What fails once may be over then:
 /// contents that the host has written since the last pass.
 constexpr int kMostFailures = 3;
+/// Passes in a row in which values that an action keeps in another form have changed: more, and it
+/// is refused.
+constexpr int kMostOutdated = 8;
 constexpr size_t kFewestActions = 2;
 
 bool may_record(const Plan& plan) {
@@ -26,28 +32,36 @@ bool may_record(const Plan& plan) {
          !plan.on_gradient;
 }
 
-/// A seed that the layer reads on the host.
-bool is_host_seed(const Action& action) {
-  return action.kind == Action::Kind::seed && action.weight != 0 && action.into->count() <= 1;
+/// Why no record may have the node; null: it may.
+const char* reason_against(const Plan& plan, const Program& program, NodeId id) {
+  const ProgramNode& node = program[id];
+  if (falls_back_to_cpu(plan, node)) return "run on the CPU";
+  if (node.follows_values || node.layer->top_shapes() == TopShapes::from_values)
+    return "have shapes that follow from values";
+  if (plan.noise.count(id) != 0) return "add noise to parameters";
+  if (node.kernel == nullptr || !node.kernel->capturable())
+    return "have kernels that wait for the device or take numbers of the host";
+  return nullptr;
 }
 
 bool kernel_allows(const Plan& plan, const Program& program, NodeId id) {
-  const ProgramNode& node = program[id];
-  return node.kernel != nullptr && node.kernel->capturable() && !node.follows_values &&
-         node.layer->top_shapes() != TopShapes::from_values && !node.layer->is_source() &&
-         !falls_back_to_cpu(plan, node) && plan.noise.count(id) == 0;
+  return !program[id].layer->is_source() && reason_against(plan, program, id) == nullptr;
 }
 
 bool is_forward(const Action& action) {
   return action.kind == Action::Kind::forward && !action.again;
 }
 
-bool allows(const Plan& plan, const RecordedNodes& nodes, const Action& action) {
-  const bool computes =
-      action.kind == Action::Kind::forward || action.kind == Action::Kind::backward;
-  if (!computes) return true;
-  return kernel_allows(plan, *plan.program, action.node) &&
-         (is_forward(action) || nodes.all.count(action.node) != 0);
+/// Backward, or what is computed again in it.
+bool goes_back(const Action& action) {
+  return action.kind == Action::Kind::backward ||
+         (action.kind == Action::Kind::forward && action.again);
+}
+
+bool allows(const Plan& plan, const Action& action) {
+  if (is_forward(action) || goes_back(action))
+    return kernel_allows(plan, *plan.program, action.node);
+  return !is_host_seed(plan, action);
 }
 
 std::vector<Parameter*> parameters_of(const Plan& plan) {
@@ -58,42 +72,16 @@ std::vector<Parameter*> parameters_of(const Plan& plan) {
   return all;
 }
 
-std::vector<bool> cleared(const Plan& plan) {
-  std::vector<bool> all;
-  for (const Parameter* parameter : parameters_of(plan)) all.push_back(parameter->is_cleared());
-  return all;
-}
-
-void set_cleared(const Plan& plan, const std::vector<bool>& wanted) {
-  const std::vector<Parameter*> all = parameters_of(plan);
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i]->is_cleared() == wanted[i]) continue;
-    if (wanted[i]) {
-      all[i]->clear_gradient();
-    } else {
-      all[i]->begin_gradient();
-    }
-  }
-}
-
-/// Adds those of `more` that are not there, or takes their versions.
-void merge_forms(std::vector<AccessLog::Derived>& forms,
-                 const std::vector<AccessLog::Derived>& more) {
-  for (const AccessLog::Derived& form : more) {
-    const std::shared_ptr<Memory> memory = form.memory.lock();
-    const auto known = std::ranges::find_if(
-        forms, [&](const AccessLog::Derived& other) { return other.memory.lock() == memory; });
-    if (known != forms.end()) {
-      known->version = form.version;
-    } else {
-      forms.push_back(form);
-    }
-  }
-}
-
 bool is_current(const AccessLog::Derived& form) {
   const std::shared_ptr<Memory> memory = form.memory.lock();
   return memory != nullptr && memory->version() == form.version;
+}
+
+/// An action, for messages.
+std::string name_of(const Plan& plan, const Action& action) {
+  if (action.kind == Action::Kind::update) return "the update of the parameters";
+  if (action.kind == Action::Kind::losses) return "the sum of the losses";
+  return text("a step of layer '", (*plan.program)[action.node].layer->name(), "'");
 }
 
 std::shared_ptr<Memory> memory_of(const Program& program, int buffer) {
@@ -130,12 +118,42 @@ class Recording {
 
 }  // namespace
 
+std::vector<bool> RecordedPass::cleared() const {
+  std::vector<bool> all;
+  all.reserve(parameters_.size());
+  for (const Parameter* parameter : parameters_) all.push_back(parameter->is_cleared());
+  return all;
+}
+
+bool RecordedPass::are_cleared(const std::vector<bool>& wanted) const {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i]->is_cleared() != wanted[i]) return false;
+  }
+  return true;
+}
+
+void RecordedPass::set_cleared(const std::vector<bool>& wanted) const {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i]->is_cleared() == wanted[i]) continue;
+    if (wanted[i]) {
+      parameters_[i]->clear_gradient();
+    } else {
+      parameters_[i]->begin_gradient();
+    }
+  }
+}
+
 void RecordedPass::split(const Plan& plan) {
+  parameters_ = parameters_of(plan);
   std::vector<Part> parts;
+  std::set<NodeId> forward = nodes_.all;  // of which a record may be there
   for (size_t i = 0; i < actions_.size(); ++i) {
+    const Action& action = actions_[i];
     const auto failed = failures_.find(i);
-    const bool recordable = (failed == failures_.end() || failed->second < kMostFailures) &&
-                            allows(plan, nodes_, actions_[i]);
+    bool recordable =
+        (failed == failures_.end() || failed->second < kMostFailures) && allows(plan, action);
+    if (recordable && is_forward(action)) forward.insert(action.node);
+    if (goes_back(action)) recordable = recordable && forward.count(action.node) != 0;
     if (parts.empty() || parts.back().recordable != recordable)
       parts.push_back({.begin = i, .end = i, .recordable = recordable});
     ++parts.back().end;
@@ -145,7 +163,9 @@ void RecordedPass::split(const Plan& plan) {
     for (Part& known : parts_) {
       // All parts have run as often.
       if (part.plain.size() < known.plain.size()) part.plain = known.plain;
-      merge_forms(part.forms, known.forms);
+      for (const Form& form : known.forms) {
+        if (form.action >= part.begin && form.action < part.end) part.forms.push_back(form);
+      }
       if (!part.recordable || known.begin != part.begin || known.end != part.end) continue;
       part.unused = known.unused;
       part.met = std::move(known.met);
@@ -166,35 +186,51 @@ void RecordedPass::run(Plan& plan, const std::function<void(size_t)>& run) {
   for (Part& part : parts_) run_part(plan, part, run);
 }
 
-void RecordedPass::run_plainly(Plan& plan, Part& part,
-                               const std::function<void(size_t)>& run) const {
-  const std::vector<bool> before = cleared(plan);
+void RecordedPass::run_plainly(Part& part, const std::function<void(size_t)>& run) const {
+  const std::vector<bool> before = cleared();
   for (size_t i = part.begin; i < part.end; ++i) run(i);
   if (std::ranges::find(part.plain, before) == part.plain.end()) {
     if (part.plain.size() == kMostKept) part.plain.erase(part.plain.begin());
     part.plain.push_back(before);
   }
-  std::erase_if(part.forms, [](const AccessLog::Derived& form) { return form.memory.expired(); });
-  for (AccessLog::Derived& form : part.forms) form.version = form.memory.lock()->version();
+  std::erase_if(part.forms, [](const Form& form) { return form.of.memory.expired(); });
+  for (Form& form : part.forms) form.of.version = form.of.memory.lock()->version();
 }
 
-bool RecordedPass::is_prepared(const Plan& plan, const Part& part) const {
-  return std::ranges::find(part.plain, cleared(plan)) != part.plain.end() &&
-         std::ranges::all_of(part.forms, is_current);
-}
-
-void RecordedPass::drop(Plan& plan, Part& part, size_t record) const {
-  const auto at = part.records.begin() + static_cast<std::ptrdiff_t>(record);
-  if (!at->used) ++part.unused;
-  part.records.erase(at);
-  if (part.unused == kMostUnused) {
-    plan.note(text("CUDA graphs leave out ", part.end - part.begin, " steps from layer '",
-                   (*plan.program)[actions_[part.begin].node].layer->name(),
-                   "' on: what they need changes too often"));
+bool RecordedPass::is_prepared(Plan& plan, Part& part) {
+  if (std::ranges::find(part.plain, cleared()) == part.plain.end()) return false;
+  std::set<size_t> outdated;
+  for (const Form& form : part.forms) {
+    if (!is_current(form.of)) outdated.insert(form.action);
   }
+  for (const size_t action : outdated) {
+    if (++outdated_[action] < kMostOutdated) continue;
+    failures_[action] = kMostFailures;
+    tell_refused(action);
+    plan.note(text("CUDA graphs leave out ", name_of(plan, actions_[action]),
+                   ", which keeps a form of values that change in each pass"));
+  }
+  return outdated.empty();
 }
 
-bool RecordedPass::count_failure(const Part& part, size_t at) {
+bool RecordedPass::follows_records(const Part& part) const {
+  std::set<NodeId> own;
+  for (size_t i = part.begin; i < part.end; ++i) {
+    const Action& action = actions_[i];
+    if (is_forward(action)) own.insert(action.node);
+    if (goes_back(action) && nodes_.all.count(action.node) == 0 && own.count(action.node) == 0)
+      return false;
+  }
+  return true;
+}
+
+void RecordedPass::count_unused(Plan& plan, Part& part) const {
+  if (++part.unused != kMostUnused) return;
+  plan.note(text("CUDA graphs leave out ", part.end - part.begin, " steps from ",
+                 name_of(plan, actions_[part.begin]), " on: what they need changes too often"));
+}
+
+void RecordedPass::count_failure(Plan& plan, const Part& part, size_t at, const std::string& why) {
   bool refuses = false;
   const size_t begin = at < part.end ? at : part.begin;
   for (size_t i = begin; i < std::min(at + 1, part.end); ++i) {
@@ -202,7 +238,10 @@ bool RecordedPass::count_failure(const Part& part, size_t at) {
     refuses = true;
     tell_refused(i);
   }
-  return refuses;
+  if (!refuses) return;
+  plan.note(text("CUDA graphs leave out ", at < part.end ? "" : "the steps up to ",
+                 name_of(plan, actions_[std::min(at, part.end - 1)]),
+                 ", which cannot be recorded: ", why));
 }
 
 void RecordedPass::tell_recorded(const Part& part) {
@@ -218,38 +257,36 @@ void RecordedPass::tell_refused(size_t action) {
 }
 
 void RecordedPass::run_part(Plan& plan, Part& part, const std::function<void(size_t)>& run) {
-  if (!part.recordable || part.unused >= kMostUnused) return run_plainly(plan, part, run);
+  if (!part.recordable || part.unused >= kMostUnused) return run_plainly(part, run);
   const auto usable =
-      std::ranges::find_if(part.records, [&](const Record& r) { return is_valid(plan, r); });
+      std::ranges::find_if(part.records, [&](Record& r) { return is_valid(plan, r); });
   if (usable != part.records.end()) {
     usable->used = true;
-    return launch(plan, part, *usable, run);
+    std::erase_if(outdated_, [&](const auto& action) {
+      return action.first >= part.begin && action.first < part.end;
+    });
+    return launch(plan, *usable);
   }
-  if (!is_prepared(plan, part)) return run_plainly(plan, part, run);
-  // Those whose memory is gone are of no use any more.
-  if (part.records.size() == kMostKept) drop(plan, part, 0);
-  const std::vector<bool> before = cleared(plan);
+  if (!is_prepared(plan, part) || !follows_records(part)) return run_plainly(part, run);
+  if (part.records.size() == kMostKept) {
+    if (!part.records.front().used) count_unused(plan, part);
+    part.records.erase(part.records.begin());
+  }
+  const std::vector<bool> before = cleared();
   size_t at = part.begin;
   try {
     Record made = record(plan, part, run, at);
     part.records.push_back(std::move(made));
   } catch (const StaleRecord&) {
-    ++part.unused;
-    set_cleared(plan, before);
-    return run_plainly(plan, part, run);
+    count_unused(plan, part);
+    set_cleared(before);
+    return run_plainly(part, run);
   } catch (const Error& error) {
     // Whether that is an Error of the layer itself shows when it runs plainly.
-    set_cleared(plan, before);
-    const bool refuses = count_failure(part, at);
-    const ProgramNode& node = (*plan.program)[actions_[std::min(at, part.end - 1)].node];
+    set_cleared(before);
     const std::string why = error.what();
-    run_plainly(plan, part, run);
-    if (refuses && node.layer != nullptr) {
-      plan.note(text("CUDA graphs leave out ",
-                     at < part.end ? "a step" : text("the steps up to one"), " of layer '",
-                     node.layer->name(), "', which cannot be recorded: ", why));
-    }
-    return;
+    run_plainly(part, run);
+    return count_failure(plan, part, at, why);
   }
   tell_recorded(part);
   plan.context->backend().launch(*part.records.back().graph);
@@ -261,7 +298,7 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   DeviceRun& device_run = plan.context->device_run();
   const bool checked = device_run.take_checked();
   Record made;
-  made.cleared_before = cleared(plan);
+  made.cleared_before = cleared();
   // What the host had written since the last pass, which stopped an earlier record.
   for (const Use& use : std::exchange(part.met, {})) {
     const std::shared_ptr<Memory> memory = use.entry.memory.lock();
@@ -269,27 +306,26 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
       memory->access(Access::read, &backend);
   }
   AccessLog log;
+  size_t noted = 0;
+  const auto take_forms = [&] {
+    for (; noted < log.derived().size(); ++noted) add_form(part, log.derived()[noted], at);
+  };
   try {
     Recording recording(backend, log);
     for (at = part.begin; at < part.end; ++at) {
-      if (is_host_seed(actions_[at])) {
-        if (!actions_[at].into->has_memory()) throw Error("a loss has no memory yet");
-        log.allow_host(actions_[at].into->memory().get());
-      }
       run(at);
+      take_forms();
     }
     made.graph = recording.end();
   } catch (...) {
+    take_forms();
     for (const AccessLog::Entry& entry : log.entries()) part.met.push_back({entry});
-    merge_forms(part.forms, log.derived());
     if (checked) device_run.note_checked();
     throw;
   }
-  merge_forms(part.forms, log.derived());
   made.checks = device_run.take_checked();
   if (checked || made.checks) device_run.note_checked();
-  made.cleared_after = cleared(plan);
-  made.loss_scale = plan.loss_scale;
+  made.cleared_after = cleared();
   made.generation = backend.generation();
   made.derived = log.derived();
   std::map<const Memory*, int> buffers;
@@ -302,52 +338,67 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   return made;
 }
 
-bool RecordedPass::is_valid(const Plan& plan, const Record& record) const {
-  if (record.generation != plan.context->backend().generation() ||
-      record.loss_scale != plan.loss_scale || record.cleared_before != cleared(plan))
-    return false;
+void RecordedPass::add_form(Part& part, const AccessLog::Derived& form, size_t action) {
+  const std::shared_ptr<Memory> memory = form.memory.lock();
+  for (Form& known : part.forms) {
+    if (known.action != action || known.of.memory.lock() != memory) continue;
+    known.of.version = form.version;
+    return;
+  }
+  part.forms.push_back({form, action});
+}
+
+bool RecordedPass::find_memories(const Plan& plan, Record& record) const {
+  const uint64_t places = memory_places();
+  record.memories.clear();
   for (const Use& use : record.uses) {
     const std::shared_ptr<Memory> memory =
         use.buffer >= 0 ? memory_of(*plan.program, use.buffer) : use.entry.memory.lock();
     if (memory == nullptr || memory->on_device() != use.entry.contents) return false;
+    record.memories.push_back(memory.get());
   }
-  return std::ranges::all_of(record.derived, is_current);
+  record.places = places;
+  return true;
 }
 
-void RecordedPass::launch(Plan& plan, const Part& part, Record& record,
-                          const std::function<void(size_t)>& run) const {
-  for (size_t i = part.begin; i < part.end; ++i) {
-    if (is_host_seed(actions_[i])) run(i);
-  }
+bool RecordedPass::is_valid(const Plan& plan, Record& record) const {
+  return record.generation == plan.context->backend().generation() &&
+         are_cleared(record.cleared_before) &&
+         (record.places == memory_places() || find_memories(plan, record)) &&
+         std::ranges::all_of(record.derived, is_current);
+}
+
+void RecordedPass::launch(Plan& plan, Record& record) const {
   DeviceBackend& backend = plan.context->backend();
-  for (const Use& use : record.uses) {
-    const std::shared_ptr<Memory> memory =
-        use.buffer >= 0 ? memory_of(*plan.program, use.buffer) : use.entry.memory.lock();
-    memory->access(use.entry.first, &backend);
-    if (use.entry.writes && use.entry.first == Access::read)
-      memory->access(Access::change, &backend);
+  for (size_t i = 0; i < record.uses.size(); ++i) {
+    const AccessLog::Entry& entry = record.uses[i].entry;
+    record.memories[i]->access(entry.first, &backend);
+    if (entry.writes && entry.first == Access::read)
+      record.memories[i]->access(Access::change, &backend);
   }
   backend.launch(*record.graph);
   if (record.checks) plan.context->device_run().note_checked();
-  set_cleared(plan, record.cleared_after);
+  set_cleared(record.cleared_after);
 }
 
 void note_unrecorded(Plan& plan, const Program& program) {
   if (!plan.context->on_gpu() || !plan.options.graphs) return;
-  std::vector<std::string> names;
-  size_t layers = 0;
+  std::map<std::string, std::vector<std::string>> names;  // by the reason
+  size_t layers = 0, left_out = 0;
   for (const NodeId id : program.order) {
     const ProgramNode& node = program[id];
     if (node.layer->is_source() || node.is_conversion()) continue;
     ++layers;
-    if (!kernel_allows(plan, program, id))
-      names.push_back(text("'", node.layer->name(), "' (", node.layer->type(), ")"));
+    const char* const why = reason_against(plan, program, id);
+    if (why == nullptr) continue;
+    ++left_out;
+    names[why].push_back(text("'", node.layer->name(), "' (", node.layer->type(), ")"));
   }
-  if (names.empty()) return;
-  plan.note(text("CUDA graphs leave out ", names.size(), " of ", layers,
-                 " layers, which run on the CPU, follow values, add noise or have kernels that "
-                 "cannot be recorded: ",
-                 joined(names, ", ")));
+  if (left_out == 0) return;
+  std::vector<std::string> reasons;
+  for (const auto& [why, which] : names) reasons.push_back(text(joined(which, ", "), " ", why));
+  plan.note(
+      text("CUDA graphs leave out ", left_out, " of ", layers, " layers: ", joined(reasons, "; ")));
 }
 
 }  // namespace crema

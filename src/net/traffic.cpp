@@ -105,13 +105,15 @@ class Simulation {
         for (const Blob* top : action.tops) write(top->data, on_host);
         return;
       case Action::Kind::seed:
-        return write(*action.into, action.into->count() <= 1);
+        return write(*action.into, action.weight != 0 && on_host);
       case Action::Kind::sum:
         for (const Tensor* part : action.parts) read(*part, false, step);
         return write(*action.into, false);
       case Action::Kind::backward:
         return run_backward(action, node, step.on_host, step);
       case Action::Kind::complete:
+      case Action::Kind::losses:
+      case Action::Kind::update:
         return;
     }
   }

@@ -17,6 +17,7 @@
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
 #include "net/not_finite.hpp"
+#include "net/queued.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
@@ -239,6 +240,9 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
   if (context_.on_gpu()) {
     // A failure in the first pass of an iteration shows when the next one is queued.
     for (DataSource* data : sources_) data->keep_batches(2 * param_->iter_size() - 1);
+    if (param_->iter_size() > 1)
+      note_update_apart(*net_, text("iter_size is ", param_->iter_size()));
+    if (policy_->reads_losses()) note_update_apart(*net_, "lr_policy reads each loss before it");
   }
   const auto log = [this](Severity severity, const std::string& text) {
     context_.log(severity, text);
@@ -274,9 +278,12 @@ void Trainer::begin_pass(int pass) {
 }
 
 void Trainer::set_loss_scale(double scale) {
+  settle(0);
   net_->set_loss_scale(scale);
   loss_scale_ = scale;
-  if (scaler_ && scaler_->scale() != scale) scaler_.emplace(scale);
+  if (!scaler_) return;
+  if (scaler_->scale() != scale) scaler_.emplace(scale);
+  if (context_.on_gpu()) follow_gradients(*net_, *scaler_);
 }
 
 int Trainer::max_iterations() const { return param_->max_iter(); }
@@ -382,7 +389,7 @@ UpdateStep Trainer::update_step() const {
   step.momentum = policy_->momentum(iteration_);
   step.weight_decay = policy_->weight_decay(iteration_);
   step.average_decay = average_decay(*param_, iteration_);
-  step.gradient_scale = 1.0 / param_->iter_size() / loss_scale_;
+  step.gradient_scale = 1.0 / param_->iter_size();
   return step;
 }
 
@@ -393,6 +400,7 @@ void Trainer::update() {
   if (scaler_ || param_->clip_gradients() > 0) norm = rule_->gradient_norm(arena) / loss_scale_;
   if (scaler_ && !std::isfinite(norm)) return lower_loss_scale(iteration_);
   UpdateStep step = update_step();
+  step.gradient_scale /= loss_scale_;
   if (param_->clip_gradients() > 0) {
     if (!std::isfinite(norm)) throw_not_finite_gradient(*net_, iteration_);
     if (norm > param_->clip_gradients()) step.gradient_scale *= param_->clip_gradients() / norm;
@@ -406,7 +414,7 @@ void Trainer::update() {
 
 void Trainer::lower_loss_scale(int iteration) {
   if (!scaler_->overflowed()) throw_not_finite_gradient(*net_, iteration);
-  set_loss_scale(scaler_->scale());
+  take_loss_scale();
   context_.log(Severity::info, text("Iteration ", iteration,
                                     ": a gradient left the range of f16, so there is no update; ",
                                     "loss_scale = ", loss_scale_));
@@ -414,7 +422,12 @@ void Trainer::lower_loss_scale(int iteration) {
 
 void Trainer::follow_updates() {
   scaler_->updated();
-  set_loss_scale(scaler_->scale());
+  take_loss_scale();
+}
+
+void Trainer::take_loss_scale() {
+  loss_scale_ = scaler_->scale();
+  context_.on_gpu() ? note_loss_scale(*net_, loss_scale_) : net_->set_loss_scale(loss_scale_);
 }
 
 bool Trainer::test_due() const {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/loss_scaler.hpp"
 #include "crema/solver.hpp"
-#include "solver/loss_scaler.hpp"
 
 namespace crema {
 
@@ -83,7 +83,10 @@ class Trainer {
   /// With F16: a gradient was not finite. Error if the scale cannot become smaller.
   void lower_loss_scale(int iteration);
   void follow_updates();
-  /// The numbers of the present iteration's update, without the limit of the gradients' norm.
+  /// Takes the scale of scaler_. On a device, what updates do changes it there too.
+  void take_loss_scale();
+  /// The numbers of the present iteration's update, without the limit of the gradients' norm and
+  /// without the loss scale.
   UpdateStep update_step() const;
 
   // trainer_device.cpp.
@@ -97,7 +100,13 @@ class Trainer {
   void iterate_on_device();
   /// Forward, backward and update of the present iteration, queued.
   void queue_iteration();
+  /// What the iteration computes, and its update.
+  void queue_passes();
+  /// The same for an iteration of one pass, which a device may record as a whole.
+  void queue_whole();
+  bool queues_whole() const;
   void queue_update();
+  Tensor* average_values() const;
   /// Waits for the loss of the present iteration, which the rate policy reads.
   void observe_now();
   /// Whether somebody looks at the iteration before the next one begins.
@@ -113,8 +122,8 @@ class Trainer {
   void tell_done();
   /// Behind an Error of the host: Error for what the device has found in the same iteration.
   void throw_found(uint64_t first_pass);
-  /// With F16: the loss scale follows the iteration. Returns false if that is no help.
-  bool follow_scale(const QueuedIteration& done, const DeviceReport& found);
+  /// With F16: what the iteration has made of the loss scale on the device.
+  void follow_scale(const QueuedIteration& done, const DeviceReport& found);
   [[noreturn]] void throw_failure(const QueuedIteration& failed, const DeviceReport& found);
 
   bool test_due() const;

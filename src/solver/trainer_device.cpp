@@ -3,7 +3,6 @@
 // work. Where somebody looks at an iteration, it is waited for.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "core/data_source.hpp"
 #include "core/device_run.hpp"
@@ -45,8 +44,7 @@ void Trainer::iterate_on_device() {
 bool Trainer::is_looked_at(int iteration) const {
   const int display = param_->display();
   return (display > 0 && iteration % display == 0) || param_->debug_info() ||
-         policy_->reads_losses() || scaler_ || !queues_ahead_ ||
-         iteration + 1 == param_->max_iter();
+         policy_->reads_losses() || !queues_ahead_ || iteration + 1 == param_->max_iter();
 }
 
 void Trainer::queue_iteration() {
@@ -59,6 +57,19 @@ void Trainer::queue_iteration() {
   if (param_->debug_info())
     set_debug_info(*net_, param_->display() > 0 && iteration_ % param_->display() == 0);
   net_->clear_gradients();
+  queues_whole() ? queue_whole() : queue_passes();
+  report.rate = rate();
+  queued.number = context_.device_run().queue_report();
+  ++iteration_;
+  for (DataSource* source : sources_) {
+    report.data_wait += source->take_wait_seconds();
+    report.images = std::max(report.images, source->records_per_batch() * param_->iter_size());
+  }
+  report.seconds = seconds_since(start);
+  queued_.push_back(queued);
+}
+
+void Trainer::queue_passes() {
   for (int pass = 0; pass < param_->iter_size(); ++pass) {
     begin_pass(pass);
     try {
@@ -72,17 +83,32 @@ void Trainer::queue_iteration() {
     net_->backward();
   }
   if (policy_->reads_losses()) observe_now();
-  report.rate = rate();
   queue_update();
-  queued.number = context_.device_run().queue_report();
-  ++iteration_;
-  for (DataSource* source : sources_) {
-    report.data_wait += source->take_wait_seconds();
-    report.images = std::max(report.images, source->records_per_batch() * param_->iter_size());
-  }
-  report.seconds = seconds_since(start);
-  queued_.push_back(queued);
 }
+
+bool Trainer::queues_whole() const {
+  return param_->iter_size() == 1 && !policy_->reads_losses() && !param_->debug_info();
+}
+
+void Trainer::queue_whole() {
+  begin_pass(0);
+  ParameterArena& arena = net_->params();
+  LossScaleState* const scale = device_loss_scale(*net_);
+  rule_->prepare_update(arena, update_step(), std::max<double>(param_->clip_gradients(), 0));
+  try {
+    crema::queue_iteration(*net_, [&] {
+      arena.settle_gradients();
+      rule_->queue_prepared(arena, history_, scale, average_values());
+    });
+  } catch (...) {
+    if (has_taken_batches()) note_pass();
+    throw;
+  }
+  note_pass();
+  in_step_[0].look();
+}
+
+Tensor* Trainer::average_values() const { return average_ ? &average_->values() : nullptr; }
 
 void Trainer::observe_now() {
   const DeviceReport found = context_.device_run().report();
@@ -100,10 +126,9 @@ void Trainer::observe_now() {
 void Trainer::queue_update() {
   ParameterArena& arena = net_->params();
   arena.settle_gradients();
-  Tensor* const average = average_ ? &average_->values() : nullptr;
   const UpdateInfo shown(*net_);
   rule_->queue_update(arena, history_, update_step(), std::max<double>(param_->clip_gradients(), 0),
-                      loss_scale_, average);
+                      device_loss_scale(*net_), average_values());
   shown.log();
 }
 
@@ -131,11 +156,8 @@ void Trainer::settle(size_t left) {
     queued_.back().report.seconds += seconds_since(start);
     QueuedIteration done = std::move(queued_.front());
     queued_.pop_front();
-    if (scaler_) {
-      if (!follow_scale(done, found)) throw_failure(done, found);
-    } else if (found.failure != DeviceFailure::none) {
-      throw_failure(done, found);
-    }
+    if (scaler_) follow_scale(done, found);
+    if (found.failure != DeviceFailure::none) throw_failure(done, found);
     done.report.loss = found.loss / param_->iter_size();
     done.report.smoothed_loss = smoothed(done.report.loss);
     done_.push_back(done.report);
@@ -168,17 +190,11 @@ void Trainer::throw_found(uint64_t first_pass) {
   throw_failure(failed, found);
 }
 
-bool Trainer::follow_scale(const QueuedIteration& done, const DeviceReport& found) {
-  if (found.failure == DeviceFailure::none) {
-    follow_updates();
-    return true;
-  }
-  // A step that is not finite has reached the parameters, which no scale mends.
-  const bool overflowed = found.failure == DeviceFailure::gradient && std::isfinite(found.loss);
-  if (!overflowed || !scaler_->can_fall()) return false;
-  context_.device_run().clear();
-  lower_loss_scale(done.report.iteration);
-  return true;
+void Trainer::follow_scale(const QueuedIteration& done, const DeviceReport& found) {
+  if (found.skipped != 0) return lower_loss_scale(done.report.iteration);
+  if (found.failure == DeviceFailure::none) return follow_updates();
+  // The last factor was no help. No other failure is a matter of the scale.
+  if (found.failure == DeviceFailure::gradient) scaler_->overflowed();
 }
 
 void Trainer::throw_failure(const QueuedIteration& failed, const DeviceReport& found) {

@@ -11,6 +11,7 @@
 #include "backend/update.hpp"
 #include "core/device_run.hpp"
 #include "core/dispatch.hpp"
+#include "core/memory.hpp"
 #include "core/parallel.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "proto/solver.pb.h"
@@ -258,7 +259,7 @@ AnyUpdateRule UpdateRule::rule_at(const UpdateStep& step, UpdateSettings& settin
 bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
                         Tensor* average) {
   if (context_.on_gpu()) {
-    queue_update(arena, history, step, 0, 1, average);
+    queue_update(arena, history, step, 0, nullptr, average);
     const bool finite = context_.device_run().report().failure == DeviceFailure::none;
     if (!finite) context_.device_run().clear();
     return finite;
@@ -277,38 +278,60 @@ bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history, con
 }
 
 void UpdateRule::queue_update(ParameterArena& arena, std::vector<Tensor>& history,
-                              const UpdateStep& step, double most_norm, double loss_scale,
+                              const UpdateStep& step, double most_norm, LossScaleState* loss_scale,
                               Tensor* average) {
-  DeviceBackend& backend = context_.backend();
-  DeviceUpdate update{.runs = runs_of(arena), .run = context_.device_run().block()};
-  if (update.runs.chunks == 0) return;
-  UpdateNumbers numbers{.step = step, .most_norm = most_norm, .loss_scale = loss_scale};
-  const AnyUpdateRule any = rule_at(step, numbers.settings);
+  prepare_update(arena, step, most_norm);
+  queue_prepared(arena, history, loss_scale, average);
+}
+
+void UpdateRule::prepare_update(const ParameterArena& arena, const UpdateStep& step,
+                                double most_norm) {
+  if (runs_of(arena).chunks == 0) return;
+  numbers_ = {.step = step, .most_norm = most_norm};
+  prepared_ = rule_at(step, numbers_.settings);
   std::visit(
       [&]<class Rule>(const Rule& rule) {
-        const UpdateBlock<Rule> block{numbers, rule};
+        const UpdateBlock<Rule> block{numbers_, rule};
         static_assert(std::is_trivially_copyable_v<UpdateBlock<Rule>>);
         static_assert(sizeof block <= kUpdateBlockBytes);
         std::memcpy(device_block_.overwrite<uint8_t>(), &block, sizeof block);
       },
-      any);
+      prepared_);
+  device_block_.read<uint8_t>(&context_.backend());
+}
+
+void UpdateRule::queue_prepared(ParameterArena& arena, std::vector<Tensor>& history,
+                                LossScaleState* loss_scale, Tensor* average) {
+  DeviceBackend& backend = context_.backend();
+  DeviceUpdate update{
+      .runs = known_runs(), .run = context_.device_run().block(), .loss_scale = loss_scale};
+  if (update.runs.chunks == 0) return;
+  // A record has the number of runs and chunks in it.
+  Memory& runs = *device_runs_.memory();
+  runs.note_derived(runs.version());
+  update.runs.runs = reinterpret_cast<const UpdateRun*>(device_runs_.read<uint8_t>(&backend));
   update.block = device_block_.change<uint8_t>(&backend);
   update.arrays = update_arrays(backend, arena, history, average);
-  device_update(backend, update, any, numbers);
+  device_update(backend, update, prepared_, numbers_);
+}
+
+UpdateRuns UpdateRule::known_runs() const {
+  UpdateRuns result{runs_.data(), static_cast<int64_t>(runs_.size()), 0};
+  if (!runs_.empty()) result.chunks = runs_.back().first_chunk + chunks_of(runs_.back());
+  return result;
 }
 
 UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
   find_learning_runs(arena, found_);
   const bool changed = found_ != runs_;
   if (changed) runs_.swap(found_);
-  UpdateRuns result{runs_.data(), static_cast<int64_t>(runs_.size()), 0};
-  if (runs_.empty()) return result;
-  result.chunks = runs_.back().first_chunk + chunks_of(runs_.back());
-  if (!context_.on_gpu()) return result;
+  UpdateRuns result = known_runs();
+  if (runs_.empty() || !context_.on_gpu()) return result;
   if (changed) {
     const size_t bytes = runs_.size() * sizeof(UpdateRun);
     device_runs_.reshape(Shape{static_cast<int64_t>(bytes)});
     std::memcpy(device_runs_.overwrite<uint8_t>(), runs_.data(), bytes);
+    device_runs_.seal();
   }
   result.runs = reinterpret_cast<const UpdateRun*>(device_runs_.read<uint8_t>(&context_.backend()));
   return result;

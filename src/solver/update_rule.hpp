@@ -53,10 +53,16 @@ class UpdateRule {
   bool update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
               Tensor* average = nullptr);
   /// The same on the device of the context, queued: the report of the device's run (DeviceRun) says
-  /// what was not finite, and after a failure nothing changes. If `most_norm` is not 0, gradients,
-  /// which have the factor `loss_scale`, are scaled down to this L2 norm.
+  /// what was not finite, and after a failure nothing changes. If `most_norm` is not 0, gradients
+  /// are scaled down to this L2 norm. `loss_scale`, in memory of the device, has the factor of the
+  /// gradients, which is not in `most_norm` nor in the step; null: they have none.
   void queue_update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
-                    double most_norm, double loss_scale, Tensor* average = nullptr);
+                    double most_norm, LossScaleState* loss_scale, Tensor* average = nullptr);
+  /// The same in two steps, the second of which a device may record: what the host computes for it
+  /// is on its way to the device behind the first.
+  void prepare_update(const ParameterArena& arena, const UpdateStep& step, double most_norm);
+  void queue_prepared(ParameterArena& arena, std::vector<Tensor>& history,
+                      LossScaleState* loss_scale, Tensor* average = nullptr);
   /// The L2 norm of all gradients of parameters that learn, summed in double. On the CPU.
   double gradient_norm(ParameterArena& arena);
 
@@ -69,15 +75,19 @@ class UpdateRule {
   AnyUpdateRule rule_at(const UpdateStep& step, UpdateSettings& settings) const;
   /// The runs of parameters that learn, for the CPU or for the context's device.
   UpdateRuns runs_of(const ParameterArena& arena);
+  /// Those that were found last, on the host.
+  UpdateRuns known_runs() const;
 
   Context& context_;
   size_t kind_;  // index of the rule in AnyUpdateRule
   UpdateSettings settings_;
   std::vector<UpdateRun> runs_;
-  std::vector<UpdateRun> found_;             // of the present update; kept for its memory
-  std::vector<double> squares_;              // of each chunk; kept for its memory
-  std::vector<Squares> of_chunk_, of_run_;   // likewise
-  std::vector<double> rates_;                // of each run
+  std::vector<UpdateRun> found_;            // of the present update; kept for its memory
+  std::vector<double> squares_;             // of each chunk; kept for its memory
+  std::vector<Squares> of_chunk_, of_run_;  // likewise
+  std::vector<double> rates_;               // of each run
+  AnyUpdateRule prepared_ = Sgd(UpdateSettings(), 0);
+  UpdateNumbers numbers_;
   Tensor device_runs_{Shape{0}, DType::u8};  // bytes of runs_, copied when they have changed
   Tensor device_block_{Shape{kUpdateBlockBytes}, DType::u8};  // an UpdateBlock
 };

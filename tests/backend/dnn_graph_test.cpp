@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <set>
 
-#include "backend/cuda/dnn_convolution.hpp"
+#include "backend/cuda/micro_batches.hpp"
 #include "backend/h200.hpp"
 #include "crema/error.hpp"
 #include "support/expect_error.hpp"
@@ -194,6 +194,32 @@ TEST_F(DnnPlansOfH200, TheLimitIsForAllScratchMemory) {
   EXPECT_TRUE(dnn_can_run(problem, way, {.workspace_limit = bytes}, why)) << why;
   EXPECT_FALSE(dnn_can_run(problem, way, {.workspace_limit = bytes - 1}, why));
   EXPECT_NE(why.find("workspace_limit"), std::string::npos) << why;
+}
+
+TEST_F(DnnPlansOfH200, ABatchGoesInPiecesWhereTheLimitKeepsItOut) {
+  DnnConvolutionProblem problem = image_problem(DType::bf16, 3, 224, 64, 7, 2, 3);
+  problem.ends_here = problem.contiguous_source = true;
+  for (const DnnPass pass : {DnnPass::forward, DnnPass::weights}) {
+    const std::vector<DnnWay> whole = ways(problem, pass);
+    EXPECT_TRUE(micro_ways(plans(), problem, pass, {}, whole).empty()) << "none is kept out";
+    const DnnRules small = {.workspace_limit =
+                                DnnConvolution(problem, whole[0]).scratch_bytes() / 3};
+    const std::vector<MicroWay> found = micro_ways(plans(), problem, pass, small, whole);
+    ASSERT_FALSE(found.empty());
+    for (const MicroWay& way : found) {
+      std::string why;
+      EXPECT_GE(way.pieces, 4);
+      EXPECT_TRUE(micro_can_run(problem, way, small, why)) << why;
+      EXPECT_LE(MicroBatches(problem, way).scratch_bytes(), small.workspace_limit);
+      const auto named = micro_way(plans(), problem, pass, small, way.str(), why);
+      ASSERT_TRUE(named) << way.str() << ": " << why;
+      EXPECT_EQ(named->str(), way.str());
+      // Of another batch, which has no such pieces.
+      DnnConvolutionProblem odd = problem;
+      odd.images = 7;
+      EXPECT_FALSE(micro_way(plans(), odd, pass, small, way.str(), why));
+    }
+  }
 }
 
 TEST_F(DnnPlansOfH200, AnEngineIsFoundByItsName) {

@@ -15,11 +15,16 @@ class ConversionKernel : public Kernel {
   void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
     if (propagate[0]) run(top[0]->diff, bottom[0]->diff);
   }
+  bool capturable() const override { return true; }
 
  private:
   void run(const Tensor& from, Tensor& to) const {
-    convert_as_devices_do(from.shape(), from.dtype(), from.format(), device_.read_bytes(from),
-                          to.dtype(), to.format(), device_.overwrite_bytes(to));
+    device_.backend()->queue_loop([shape = from.shape(), from_dtype = from.dtype(),
+                                   from_format = from.format(), x = device_.read_bytes(from),
+                                   to_dtype = to.dtype(), to_format = to.format(),
+                                   y = device_.overwrite_bytes(to)] {
+      convert_as_devices_do(shape, from_dtype, from_format, x, to_dtype, to_format, y);
+    });
   }
   ComputeDevice device_;
 };

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <tuple>
 
+#include "core/loss_scaler.hpp"
 #include "crema/parameter_arena.hpp"
 #include "crema/solver.hpp"
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
-#include "solver/loss_scaler.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/memory_limit.hpp"

@@ -1,6 +1,6 @@
-// A device that lives in host memory. It does its work at once, counts what moves, and keeps a list
-// of what was queued and waited for. It records work as a device does: as closures with the
-// addresses and numbers of the time.
+// A device that lives in host memory. It counts what moves, and keeps a list of what was queued and
+// waited for. It records work as a device does: as closures with the addresses and numbers of the
+// time. It does its work at once, or late: see fake_queues.hpp.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,9 @@
 #include "backend/conversion_math.hpp"
 #include "core/device.hpp"
 #include "core/device_timer.hpp"
+#include "core/memory_error.hpp"
 #include "core/strided.hpp"
+#include "support/fake_queues.hpp"
 
 namespace crema {
 
@@ -57,24 +59,46 @@ class FakeDevice : public DeviceBackend {
     size_t bytes = 0;
   };
 
+  explicit FakeDevice(FakeQueues::Mode mode = FakeQueues::mode_of_environment()) : queues_(mode) {}
+  ~FakeDevice() override = default;
+  FakeDevice(const FakeDevice&) = delete;
+  FakeDevice& operator=(const FakeDevice&) = delete;
+
   void* allocate(size_t bytes) override {
     refuse_in_capture("takes memory");
+    if (most_bytes > 0 && bytes > free_bytes()) {
+      throw MemoryError("cannot allocate ", bytes, " bytes on the device of the tests, which has ",
+                        free_bytes(), " free");
+    }
+    taken_ += bytes;
     auto memory = std::make_unique<std::vector<char>>(bytes, '\xee');
     void* pointer = memory->data();
     memories_[pointer] = std::move(memory);
     ++allocations;
+    // Memory comes in the order of the work: an upload that does not wait for that is lost.
+    if (queues_.is_late())
+      queues_.add(DeviceQueue::work, [=] { std::memset(pointer, 0xee, bytes); });
     return pointer;
   }
   void release(void* pointer) noexcept override {
     if (captures_) {
       released_.push_back(pointer);
     } else {
-      memories_.erase(pointer);
+      // What is queued may use it yet.
+      const auto found = memories_.find(pointer);
+      if (found == memories_.end()) return;
+      std::shared_ptr<std::vector<char>> kept = std::move(found->second);
+      taken_ -= kept->size();
+      memories_.erase(found);
+      if (queues_.is_late()) queues_.add(DeviceQueue::work, [kept] {});
     }
   }
   void copy_to_device(void* device, const void* host, size_t bytes) override {
     refuse_in_capture("copies from the host");
-    if (bytes > 0) std::memcpy(device, host, bytes);
+    const char* const contents = static_cast<const char*>(host);
+    add_work([device, kept = std::vector<char>(contents, contents + bytes)] {
+      std::ranges::copy(kept, static_cast<char*>(device));
+    });
     ++uploads;
     bytes_up += bytes;
     // As on CUDA, where larger ones do not fit what is pinned.
@@ -83,6 +107,7 @@ class FakeDevice : public DeviceBackend {
   }
   void copy_to_host(void* host, const void* device, size_t bytes) override {
     refuse_in_capture("copies to the host");
+    queues_.run_all();
     if (bytes > 0) std::memcpy(host, device, bytes);
     ++downloads;
     bytes_down += bytes;
@@ -137,7 +162,7 @@ class FakeDevice : public DeviceBackend {
     refuse_in_capture("waits for the device");
     stall();
   }
-  size_t free_bytes() const override { return 0; }
+  size_t free_bytes() const override { return most_bytes - std::min(most_bytes, taken_); }
   std::unique_ptr<DeviceTimer> make_timer(size_t) override { return nullptr; }
   std::unique_ptr<DeviceProfiler> make_profiler() override { return nullptr; }
   bool host_can_read() const override { return true; }
@@ -150,17 +175,27 @@ class FakeDevice : public DeviceBackend {
     pinned_[pointer] = std::move(memory);
     return pointer;
   }
-  void release_pinned(void* pointer) noexcept override { pinned_.erase(pointer); }
+  void release_pinned(void* pointer) noexcept override {
+    const auto found = pinned_.find(pointer);
+    if (found == pinned_.end() || !queues_.is_late()) {
+      pinned_.erase(pointer);
+      return;
+    }
+    // A copy that nobody has waited for finds other values there.
+    std::ranges::fill(*found->second, '\xdd');
+    given_back_.push_back(std::move(found->second));
+    pinned_.erase(found);
+  }
   void upload(void* device, const void* pinned, size_t bytes) override {
     refuse_in_capture("copies from the host");
-    std::memcpy(device, pinned, bytes);
+    queues_.add(DeviceQueue::upload, [=] { std::memcpy(device, pinned, bytes); });
     note(Step::Kind::upload, bytes);
     ++uploads;
     bytes_up += bytes;
   }
   void download(void* pinned, const void* device, size_t bytes) override {
     refuse_in_capture("copies to the host");
-    std::memcpy(pinned, device, bytes);
+    add_work([=] { std::memcpy(pinned, device, bytes); });
     note(Step::Kind::download, bytes);
   }
   void copy_unless(const int32_t* stop, void* to, const void* from, size_t bytes) override {
@@ -174,9 +209,11 @@ class FakeDevice : public DeviceBackend {
     auto& at = static_cast<Event&>(event);
     at.queue = queue;
     at.place = queued_[static_cast<size_t>(queue)];
+    at.ticket = queues_.mark(queue);
   }
-  void queue_wait(DeviceQueue, const DeviceEvent&) override {
+  void queue_wait(DeviceQueue queue, const DeviceEvent& event) override {
     refuse_in_capture("waits for the other queue");
+    queues_.wait_in(queue, static_cast<const Event&>(event).ticket);
   }
   void wait(const DeviceEvent& event) override {
     refuse_in_capture("waits for the device");
@@ -184,11 +221,8 @@ class FakeDevice : public DeviceBackend {
     // Work behind the event keeps the device busy while the host waits.
     const bool busy = at.place < queued_[static_cast<size_t>(at.queue)] ||
                       (at.queue == DeviceQueue::upload && queued_[0] > 0);
-    if (busy) {
-      note(Step::Kind::wait);
-    } else {
-      stall();
-    }
+    queues_.run_until(at.ticket);
+    busy ? note(Step::Kind::wait) : note(Step::Kind::stall);
   }
 
   void begin_capture() override {
@@ -199,7 +233,8 @@ class FakeDevice : public DeviceBackend {
     abandon_capture();
     ++captures;
     auto graph = std::make_unique<Graph>();
-    graph->work = std::move(recorded_);
+    graph->work = std::make_shared<std::vector<std::function<void()>>>(std::move(recorded_));
+    recorded_.clear();
     return graph;
   }
   void abandon_capture() noexcept override {
@@ -207,7 +242,9 @@ class FakeDevice : public DeviceBackend {
     for (void* pointer : std::exchange(released_, {})) release(pointer);
   }
   void launch(DeviceGraph& graph) override {
-    for (const auto& work : static_cast<Graph&>(graph).work) work();
+    add_work([recorded = static_cast<Graph&>(graph).work] {
+      for (const auto& work : *recorded) work();
+    });
     note(Step::Kind::graph);
     ++launches;
   }
@@ -218,7 +255,8 @@ class FakeDevice : public DeviceBackend {
   int64_t count(Step::Kind kind) const { return std::ranges::count(steps, kind, &Step::kind); }
   void clear() { steps.clear(); }
 
-  int allocations = 0;  // ever
+  size_t most_bytes = 0;  // of its memory; 0: no limit
+  int allocations = 0;    // ever
   int uploads = 0, downloads = 0;
   size_t bytes_up = 0, bytes_down = 0;
   int launched = 0;                // copies and sums within the device
@@ -228,19 +266,21 @@ class FakeDevice : public DeviceBackend {
  private:
   struct Event : DeviceEvent {
     DeviceQueue queue = DeviceQueue::work;
-    size_t place = 0;  // steps of the queue before it
+    size_t place = 0;     // steps of the queue before it
+    uint64_t ticket = 0;  // of FakeQueues
   };
   struct Graph : DeviceGraph {
-    std::vector<std::function<void()>> work;
+    std::shared_ptr<std::vector<std::function<void()>>> work;
   };
 
+  void add_work(std::function<void()> work) { queues_.add(DeviceQueue::work, std::move(work)); }
   template <class Work>
   void queue(const Work& work) {
     if (captures_) {
       recorded_.emplace_back(work);
       return;
     }
-    work();
+    add_work(work);
     note(Step::Kind::work);
   }
   void note(Step::Kind kind, size_t bytes = 0) {
@@ -249,13 +289,19 @@ class FakeDevice : public DeviceBackend {
     ++queued_[kind == Step::Kind::upload ? 1 : 0];
   }
   /// The host waits for all work: the device has none then.
-  void stall() { note(Step::Kind::stall); }
+  void stall() {
+    queues_.run_all();
+    note(Step::Kind::stall);
+  }
   void refuse_in_capture(const char* what) const {
     if (captures_) throw Error(what, " in each pass");
   }
 
+  FakeQueues queues_;
   std::map<void*, std::unique_ptr<std::vector<char>>> memories_, pinned_;
-  size_t queued_[2] = {};  // steps ever, of each queue
+  std::vector<std::unique_ptr<std::vector<char>>> given_back_;  // pinned memory
+  size_t queued_[2] = {};                                       // steps ever, of each queue
+  size_t taken_ = 0;                                            // bytes of memories_
   bool captures_ = false;
   std::vector<std::function<void()>> recorded_;
   std::vector<void*> released_;

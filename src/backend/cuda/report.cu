@@ -1,6 +1,7 @@
 // The losses of a pass.
 #include "backend/cuda/kernels.cuh"
 #include "backend/report.hpp"
+#include "core/dispatch.hpp"
 
 namespace crema {
 namespace {
@@ -53,6 +54,15 @@ void device_losses(DeviceBackend& device, RunBlock* block, std::span<const LossT
                                                              done == terms.size(), first_pass);
   } while (done < terms.size());
   cuda_check(cudaGetLastError(), "launching a sum of losses");
+}
+
+void device_seed(DeviceBackend& device, const LossScaleState* scale, DType dtype, int64_t count,
+                 double weight, bool adds, void* diff) {
+  dispatch_float(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    cuda_for_each(cuda(device), count,
+                  SeedElement<T>{scale, weight, adds, static_cast<T*>(diff)});
+  });
 }
 
 }  // namespace crema

@@ -35,22 +35,23 @@ __global__ void squares_kernel(UpdateRuns runs, const T* values, double* of_chun
 
 /// One block: adds up the squares of all gradients.
 __global__ void norm_kernel(int64_t count, const double* of_chunk, RunBlock* run,
-                            UpdateNumbers* numbers) {
+                            const LossScaleState* scale, UpdateNumbers* numbers) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kBlockThreads) sum += of_chunk[i];
   sum = block_sum(sum);
-  if (threadIdx.x == 0) limit_norm(*run, *numbers, sum);
+  if (threadIdx.x == 0) limit_norm(*run, *numbers, scale, sum);
 }
 
 /// The sums of each chunk: see cpu_squares of backend/cpu/update.hpp. Of the rule's steps, or of
 /// the gradients as steps.
 template <bool kOfRule, Regularization R, class T, class Rule, class... History>
-__global__ void step_squares_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block, const T* g,
-                                    const T* w, Squares* of_chunk, const History*... history) {
+__global__ void step_squares_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block,
+                                    const LossScaleState* scale, const T* g, const T* w,
+                                    Squares* of_chunk, const History*... history) {
   using By = std::conditional_t<kOfRule, Rule, GradientAsStep>;
   UpdateSettings settings = block->numbers.settings;
   if (!kOfRule) settings.weight_decay = 0;
-  const UpdateStep step = block->numbers.step;
+  const UpdateStep step = scaled_step(block->numbers, scale);
   const By rule = [&] {
     if constexpr (kOfRule) {
       return block->rule;
@@ -97,14 +98,16 @@ __global__ void rates_kernel(UpdateRuns runs, const UpdateNumbers* numbers, cons
 /// has failed. `average` may be null.
 template <Regularization R, class T, class Rule, class... History>
 __global__ void update_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block, const double* rates,
-                              const T* g, T* w, T* average, RunBlock* state, History*... history) {
+                              const T* g, T* w, T* average, RunBlock* state,
+                              const LossScaleState* scale, History*... history) {
   if (state->failed()) return;
   const UpdateNumbers numbers = block->numbers;
+  const UpdateStep step = scaled_step(numbers, scale);
   const Rule rule = block->rule;
   const T rest = 1 - static_cast<T>(numbers.step.average_decay);
   for (int64_t number = blockIdx.x; number < runs.chunks; number += gridDim.x) {
     const UpdateChunk chunk = runs.chunk(number);
-    const ValueUpdate<T, R, Rule> update(rule, numbers.settings, numbers.step, *chunk.run,
+    const ValueUpdate<T, R, Rule> update(rule, numbers.settings, step, *chunk.run,
                                          rates[chunk.run - runs.runs]);
     T check = 0;
     for (int64_t i = chunk.begin + threadIdx.x; i < chunk.end; i += kBlockThreads) {
@@ -117,7 +120,9 @@ __global__ void update_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block, c
   }
 }
 
-__global__ void finish_kernel(RunBlock* run) { finish_update(*run); }
+__global__ void finish_kernel(RunBlock* run, LossScaleState* scale) {
+  finish_update(*run, scale);
+}
 
 /// A block for each of `count` chunks or runs, up to the blocks of a grid.
 unsigned blocks_for(int64_t count) {
@@ -150,8 +155,8 @@ void launch_update(CudaBackend& backend, const DeviceUpdate& job, const UpdateNu
   if (chosen.most_norm > 0) {
     auto* of_chunk = reinterpret_cast<double*>(scratch.of_chunk);
     squares_kernel<<<blocks, kBlockThreads, 0, backend.stream()>>>(runs, g, of_chunk);
-    norm_kernel<<<1, kBlockThreads, 0, backend.stream()>>>(runs.chunks, of_chunk, job.run,
-                                                           &block->numbers);
+    norm_kernel<<<1, kBlockThreads, 0, backend.stream()>>>(
+        runs.chunks, of_chunk, job.run, job.loss_scale, &block->numbers);
   } else {
     finite_kernel<<<blocks, kBlockThreads, 0, backend.stream()>>>(runs, g, job.run);
   }
@@ -162,18 +167,19 @@ void launch_update(CudaBackend& backend, const DeviceUpdate& job, const UpdateNu
         [&](auto*... history) {
           if constexpr (Rule::kLocalRate == LocalRate::trust) {
             step_squares_kernel<true, kBy><<<blocks, kBlockThreads, 0, backend.stream()>>>(
-                runs, block, g, w, scratch.of_chunk, const_cast<const T*>(history)...);
+                runs, block, job.loss_scale, g, w, scratch.of_chunk,
+                const_cast<const T*>(history)...);
           } else if (chosen.settings.local_rate != LocalRate::none) {
             step_squares_kernel<false, kBy><<<blocks, kBlockThreads, 0, backend.stream()>>>(
-                runs, block, g, w, scratch.of_chunk);
+                runs, block, job.loss_scale, g, w, scratch.of_chunk);
           }
           rates_kernel<<<blocks_for(runs.count), kBlockThreads, 0, backend.stream()>>>(
               runs, &block->numbers, scratch.of_chunk, scratch.rates);
           update_kernel<kBy><<<blocks, kBlockThreads, 0, backend.stream()>>>(
-              runs, block, scratch.rates, g, w, average, job.run, history...);
+              runs, block, scratch.rates, g, w, average, job.run, job.loss_scale, history...);
         });
   });
-  finish_kernel<<<1, 1, 0, backend.stream()>>>(job.run);
+  finish_kernel<<<1, 1, 0, backend.stream()>>>(job.run, job.loss_scale);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ struct HostUpdate {
         squares += static_cast<double>(gradients()[i]) * static_cast<double>(gradients()[i]);
       });
     }
-    if (chosen.most_norm > 0) return limit_norm(*job.run, block().numbers, squares);
+    if (chosen.most_norm > 0) return limit_norm(*job.run, block().numbers, job.loss_scale, squares);
     if (!(squares - squares == 0)) job.run->fail(DeviceFailure::gradient);
   }
 
@@ -48,8 +48,9 @@ struct HostUpdate {
       constexpr Regularization kBy = decltype(regularization)::value;
       UpdateSettings settings = numbers.settings;
       if (Rule::kLocalRate != LocalRate::trust) settings.weight_decay = 0;
-      const ValueUpdate<T, kBy, Rule> by_rule(block().rule, settings, numbers.step, run, 1);
-      const ValueUpdate<T, kBy, GradientAsStep> gradient({}, settings, numbers.step, run, 1);
+      const UpdateStep step = scaled_step(numbers, job.loss_scale);
+      const ValueUpdate<T, kBy, Rule> by_rule(block().rule, settings, step, run, 1);
+      const ValueUpdate<T, kBy, GradientAsStep> gradient({}, settings, step, run, 1);
       for_each_value(run, [&](int64_t i) {
         const T w = parameters()[i], g = gradients()[i];
         const T by = Rule::kLocalRate == LocalRate::trust ? step_of(by_rule, g, w, history[i]...)
@@ -69,8 +70,8 @@ struct HostUpdate {
     T* const average = static_cast<T*>(job.arrays.average);
     const T rest = 1 - static_cast<T>(numbers.step.average_decay);
     with_arrays([&](auto regularization, auto*... history) {
-      const ValueUpdate<T, decltype(regularization)::value, Rule> by(block().rule, numbers.settings,
-                                                                     numbers.step, run, rate);
+      const ValueUpdate<T, decltype(regularization)::value, Rule> by(
+          block().rule, numbers.settings, scaled_step(numbers, job.loss_scale), run, rate);
       T check = 0;
       for_each_value(run, [&](int64_t i) {
         check += by(gradients()[i], parameters()[i], history[i]...);
@@ -85,7 +86,7 @@ struct HostUpdate {
     if (!job.run->failed()) {
       for (int64_t r = 0; r < job.runs.count; ++r) update(job.runs.runs[r]);
     }
-    finish_update(*job.run);
+    finish_update(*job.run, job.loss_scale);
   }
 };
 
