@@ -38,9 +38,9 @@ double rounding_of(DType type) {
 }
 
 /// Values of a type in memory, of numbers that it holds exactly.
-class Memory {
+class OperandMemory {
  public:
-  Memory(DType type, int64_t count, int seed) : tensor_(Shape{count}, type) {
+  OperandMemory(DType type, int64_t count, int seed) : tensor_(Shape{count}, type) {
     for (int64_t i = 0; i < count; ++i) {
       const auto value = static_cast<double>((i * 7 + seed * 5) % 17 - 8) / 8;
       values.push_back(value);
@@ -68,8 +68,8 @@ class Memory {
 struct Expected {
   std::vector<double> c, vector;
 
-  Expected(const DeviceProduct& p, float beta, const Memory& a, const Memory& b, const Memory& c_in,
-           const Memory& vector_in)
+  Expected(const DeviceProduct& p, float beta, const OperandMemory& a, const OperandMemory& b,
+           const OperandMemory& c_in, const OperandMemory& vector_in)
       : c(c_in.values), vector(vector_in.values) {
     const bool biased = p.ending == ProductEnding::bias || p.ending == ProductEnding::bias_relu;
     const bool relu = p.ending == ProductEnding::relu || p.ending == ProductEnding::bias_relu;
@@ -112,10 +112,10 @@ void check_product(const DeviceProduct& p, float beta) {
   const auto count = [&](int64_t rows, int64_t columns, int64_t stride) {
     return rows * columns + (p.batch - 1) * stride;
   };
-  Memory a(p.factors, count(p.m, p.k, p.a_stride), 1);
-  Memory b(p.factors, count(p.k, p.n, p.b_stride), 2);
-  Memory c(p.result, count(p.m, p.n, p.c_stride), 3);
-  Memory vector(p.result, std::max(p.m, p.n), 4);
+  OperandMemory a(p.factors, count(p.m, p.k, p.a_stride), 1);
+  OperandMemory b(p.factors, count(p.k, p.n, p.b_stride), 2);
+  OperandMemory c(p.result, count(p.m, p.n, p.c_stride), 3);
+  OperandMemory vector(p.result, std::max(p.m, p.n), 4);
   const Expected expected(p, beta, a, b, c, vector);
   FakeDevice device;
   std::string why;
