@@ -80,7 +80,8 @@ CREMA_FUNCTOR void fill(const Lanes& lanes, int count, T value, int to) {
     lanes.shared[to + e] = value;
 }
 
-/// Rows that store_rows() writes.
+/// The other way round: rows of shared memory to those [first, first + n) of a matrix of `count`
+/// rows.
 template <class T, class Lanes>
 CREMA_FUNCTOR void store_rows(const Lanes& lanes, int from, int n, int depth,
                               const ValuesOut<T>& to, int64_t at, int64_t row, int64_t first,
