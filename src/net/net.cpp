@@ -305,18 +305,22 @@ void run_iteration(Plan& plan, const std::function<void()>& losses,
     all.insert(all.end(), program.backward.begin(), program.backward.end());
     all.push_back({.kind = Action::Kind::update});
   }
+  // Gradients overwrite values of the forward pass.
+  const size_t done = plan.options.keep_all ? steps : 0;
   recorded(program, program.recorded_iteration, all).run(plan, [&](size_t i) {
     if (i < steps) {
       // Steps before it may have run as records.
       plan.done = i;
       return run_step(plan, i);
     }
-    if (all[i].kind == Action::Kind::losses) return losses();
+    if (all[i].kind == Action::Kind::losses) {
+      plan.done = done;
+      return losses();
+    }
     if (all[i].kind == Action::Kind::update) return taking_memory(plan, update);
     run_action(plan, all[i]);
   });
-  // Gradients overwrite values of the forward pass.
-  plan.done = plan.options.keep_all ? steps : 0;
+  plan.done = done;
 }
 
 Net::Net(const NetParameter& param, Context& context, NetOptions options)
