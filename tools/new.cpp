@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "analysis/deploy.hpp"
-#include "analysis/inference_layers.hpp"
 #include "core/counted.hpp"
 #include "core/path_advice.hpp"
 #include "core/utf8.hpp"
@@ -185,11 +184,8 @@ DeployedNet built_net(const NewRequest& request, const std::string& prototxt, Co
   const std::string path = request.path("train_val.prototxt");
   parse_text_proto(replaced(prototxt, '"' + request.folder + '/', '"' + request.made + '/'), path,
                    net);
-  // To draw the values of a large net takes seconds, and nothing reads them.
-  NetParameter without_values = net;
-  clear_fillers(without_values);
-  Net train(without_values, context, {.phase = Phase::train});
-  const Net test(without_values, context, {.phase = Phase::test, .share_params_with = &train});
+  Net train(net, context, {.phase = Phase::train});
+  const Net test(net, context, {.phase = Phase::test, .share_params_with = &train});
   DeployedNet deployed = deploy_net(net, context);
   write_out_defaults(deployed.net);
   return deployed;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "analysis/inference_layers.hpp"
 #include "analysis/layer_graph.hpp"
 #include "crema/net.hpp"
 #include "data/batches/image_input.hpp"
@@ -163,7 +162,6 @@ Trial try_net(const NetTemplate& net, int64_t channels, int64_t size, bool of_pi
                     of_pixels ? " dim: 1" + side : " }", " } }\n"));
   NetParameter param;
   parse_text_proto(fed.prototxt(net.model(), ""), net.model(), param);
-  clear_fillers(param);
   Context context(quiet_context());
   try {
     const Net built(param, context, {.phase = Phase::test, .fuse = false});
