@@ -93,14 +93,15 @@ class Problem {
   ConvolutionDescriptor convolution_;
 };
 
-// How cuDNN names each pass, suggests algorithms for it, the likely fastest first, and measures the
-// scratch memory of one; and the order in which these functions take the operands.
+// How cuDNN names each pass, suggests algorithms for it, the likely fastest first, measures the
+// scratch memory of one and runs it; and the order in which these functions take the operands.
 
 struct ForwardPass {
   using Suggestion = cudnnConvolutionFwdAlgoPerf_t;
   static constexpr const char* kName = "forward";
   static constexpr auto kSuggest = cudnnGetConvolutionForwardAlgorithm_v7;
   static constexpr auto kMeasure = cudnnGetConvolutionForwardWorkspaceSize;
+  static constexpr auto kRun = cudnnConvolutionForward;
   static auto operands(const Problem& p) {
     return std::tuple(p.x(), p.w(), p.convolution(), p.y());
   }
@@ -111,6 +112,7 @@ struct DataPass {
   static constexpr const char* kName = "backward data";
   static constexpr auto kSuggest = cudnnGetConvolutionBackwardDataAlgorithm_v7;
   static constexpr auto kMeasure = cudnnGetConvolutionBackwardDataWorkspaceSize;
+  static constexpr auto kRun = cudnnConvolutionBackwardData;
   static auto operands(const Problem& p) {
     return std::tuple(p.w(), p.y(), p.convolution(), p.x());
   }
@@ -121,6 +123,7 @@ struct WeightsPass {
   static constexpr const char* kName = "backward weights";
   static constexpr auto kSuggest = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
   static constexpr auto kMeasure = cudnnGetConvolutionBackwardFilterWorkspaceSize;
+  static constexpr auto kRun = cudnnConvolutionBackwardFilter;
   static auto operands(const Problem& p) {
     return std::tuple(p.x(), p.y(), p.convolution(), p.w());
   }
@@ -254,47 +257,40 @@ class ExactConvolution : public Kernel {
   bool capturable() const override { return !ends_.folds(); }
 
  private:
+  /// to = the product of the operands + beta to, in the order in which cuDNN takes them.
+  template <class Pass, class T>
+  void run(const std::optional<Choice<Pass>>& choice, const T* first, const T* second, T beta,
+           T* to) {
+    const auto [of_first, of_second, convolution, of_to] = Pass::operands(*choices_.problem);
+    const T one = 1;
+    const cudnnStatus_t status = Pass::kRun(
+        backend_.dnn(), &one, of_first, first, of_second, second, convolution, choice->algorithm,
+        backend_.scratch(choice->workspace), choice->workspace, &beta, of_to, to);
+    if (status != CUDNN_STATUS_SUCCESS)
+      cuda_check(status, text("the ", Pass::kName, " pass of a convolution").c_str());
+  }
+
   /// y = w x + beta y, in the terms of the problem.
   template <class T>
   void multiply(const Parameter& weights, const Tensor& x, T beta, Tensor& y) {
-    const Problem& p = *choices_.problem;
-    const T one = 1;
     const T *from = x.read<T>(&backend_), *w = weights.data.read<T>(&backend_);
     T* to = beta == T{0} ? y.overwrite<T>(&backend_) : y.change<T>(&backend_);
-    void* workspace = backend_.scratch(choices_.forward->workspace);
-    cuda_check(cudnnConvolutionForward(backend_.dnn(), &one, p.x(), from, p.w(), w, p.convolution(),
-                                       choices_.forward->algorithm, workspace,
-                                       choices_.forward->workspace, &beta, p.y(), to),
-               "cudnnConvolutionForward");
+    run(choices_.forward, from, w, beta, to);
   }
 
   /// x = the transposed product of w and y.
   template <class T>
   void multiply_transposed(const Parameter& weights, const Tensor& y, Tensor& x) {
-    const Problem& p = *choices_.problem;
-    const T one = 1, zero = 0;
     const T *from = y.read<T>(&backend_), *w = weights.data.read<T>(&backend_);
-    T* to = x.overwrite<T>(&backend_);
-    void* workspace = backend_.scratch(choices_.of_data->workspace);
-    cuda_check(cudnnConvolutionBackwardData(backend_.dnn(), &one, p.w(), w, p.y(), from,
-                                            p.convolution(), choices_.of_data->algorithm, workspace,
-                                            choices_.of_data->workspace, &zero, p.x(), to),
-               "cudnnConvolutionBackwardData");
+    run(choices_.of_data, w, from, T{0}, x.overwrite<T>(&backend_));
   }
 
   /// Adds to the gradient of the weights, where dy is that of w x.
   template <class T>
   void add_weights_gradient(Parameter& weights, const Tensor& x, const Tensor& dy) {
-    const Problem& p = *choices_.problem;
-    const T one = 1, beta = static_cast<T>(weights.begin_gradient());
+    const T beta = static_cast<T>(weights.begin_gradient());
     const T *of_x = x.read<T>(&backend_), *of_y = dy.read<T>(&backend_);
-    T* dw = weights.diff.change<T>(&backend_);
-    void* workspace = backend_.scratch(choices_.of_weights->workspace);
-    cuda_check(
-        cudnnConvolutionBackwardFilter(backend_.dnn(), &one, p.x(), of_x, p.y(), of_y,
-                                       p.convolution(), choices_.of_weights->algorithm, workspace,
-                                       choices_.of_weights->workspace, &beta, p.w(), dw),
-        "cudnnConvolutionBackwardFilter");
+    run(choices_.of_weights, of_x, of_y, beta, weights.diff.change<T>(&backend_));
   }
 
   template <class T>

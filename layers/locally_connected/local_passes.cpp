@@ -119,7 +119,8 @@ void LocalPasses<T>::fold(const T* columns, int64_t first_sample, int64_t sample
 }
 
 template <class T>
-void LocalPasses<T>::forward(const T* x, const T* w, T* y) {
+template <class Body>
+void LocalPasses<T>::each_product(const T* x, T* w, T* y, const Body& body) {
   const int64_t positions = sizes_.positions(), taps = sizes_.taps();
   each_tile([&](int64_t first, int64_t count, int64_t begin, int64_t end, T* columns) {
     for (int64_t n = 0, samples = 0; n < sizes_.batch; n += samples) {
@@ -130,12 +131,11 @@ void LocalPasses<T>::forward(const T* x, const T* w, T* y) {
         for (int64_t o = begin; o < end; o += kLocalOutputs) {
           const int64_t next = o + kLocalOutputs < end ? kLocalOutputs * taps * positions
                                                        : ((begin - o) * taps + some) * positions;
-          // The kernel does not change the weights.
-          local_kernels<T>().forward({samples, std::min(kLocalOutputs, end - o), some, count, row_,
-                                      const_cast<T*>(w) + (o * taps + t) * positions + first,
-                                      taps * positions, positions, next, columns,
-                                      y + (n * sizes_.outputs + o) * positions + first,
-                                      sizes_.outputs * positions, positions});
+          body(LocalTile<T>{samples, std::min(kLocalOutputs, end - o), some, count, row_,
+                            w + (o * taps + t) * positions + first, taps * positions, positions,
+                            next, columns, y + (n * sizes_.outputs + o) * positions + first,
+                            sizes_.outputs * positions, positions},
+               n == 0);
         }
       }
     }
@@ -143,27 +143,18 @@ void LocalPasses<T>::forward(const T* x, const T* w, T* y) {
 }
 
 template <class T>
+void LocalPasses<T>::forward(const T* x, const T* w, T* y) {
+  // The kernel does not change the weights.
+  each_product(x, const_cast<T*>(w), y,
+               [](const LocalTile<T>& tile, bool) { local_kernels<T>().forward(tile); });
+}
+
+template <class T>
 void LocalPasses<T>::add_weights(const T* x, const T* dy, bool adds, T* dw) {
-  const int64_t positions = sizes_.positions(), taps = sizes_.taps();
-  if (sizes_.batch == 0 && !adds) std::fill_n(dw, sizes_.outputs * taps * positions, T{0});
-  each_tile([&](int64_t first, int64_t count, int64_t begin, int64_t end, T* columns) {
-    for (int64_t n = 0, samples = 0; n < sizes_.batch; n += samples) {
-      samples = tile_samples(sizes_.batch - n);
-      for (int64_t t = 0; t < taps; t += taps_) {
-        const int64_t some = std::min(taps_, taps - t);
-        unfold(x, n, samples, t, some, first, count, columns);
-        for (int64_t o = begin; o < end; o += kLocalOutputs) {
-          const int64_t next = o + kLocalOutputs < end ? kLocalOutputs * taps * positions
-                                                       : ((begin - o) * taps + some) * positions;
-          local_kernels<T>().weights(
-              {samples, std::min(kLocalOutputs, end - o), some, count, row_,
-               dw + (o * taps + t) * positions + first, taps * positions, positions, next, columns,
-               const_cast<T*>(dy) + (n * sizes_.outputs + o) * positions + first,
-               sizes_.outputs * positions, positions},
-              adds || n > 0);
-        }
-      }
-    }
+  if (sizes_.batch == 0 && !adds)
+    std::fill_n(dw, sizes_.outputs * sizes_.taps() * sizes_.positions(), T{0});
+  each_product(x, dw, const_cast<T*>(dy), [adds](const LocalTile<T>& tile, bool first) {
+    local_kernels<T>().weights(tile, adds || !first);
   });
 }
 

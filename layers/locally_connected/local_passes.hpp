@@ -44,6 +44,10 @@ class LocalPasses {
   void each(int64_t items, const Body& body);
   template <class Body>
   void each_tile(const Body& body);
+  /// Calls body(tile, whether its samples are the first ones) for all tiles of w, x and y, or of
+  /// their gradients.
+  template <class Body>
+  void each_product(const T* x, T* w, T* y, const Body& body);
   void unfold(const T* x, int64_t first_sample, int64_t samples, int64_t first_tap, int64_t taps,
               int64_t first, int64_t count, T* columns) const;
   void fold(const T* columns, int64_t first_sample, int64_t samples, int64_t channel, int64_t first,

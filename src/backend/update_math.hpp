@@ -183,19 +183,33 @@ struct AdaDelta : RuleTraits {
   }
 };
 
-/// Moving means of gradients and of their squares (Kingma and Ba 2015), as published in Caffe:
-/// delta is added before the correction for the first iterations.
-struct Adam : RuleTraits {
-  static constexpr std::string_view kName = "Adam";
+/// Moving means of gradients and of their squares (Kingma and Ba 2015).
+struct AdamMeans : RuleTraits {
   static constexpr int kHistories = 2;
   static constexpr bool kReadsMomentum2 = true, kReadsDelta = true;
 
-  double momentum, momentum2, delta, correction;
+  double momentum, momentum2, delta;
+
+  explicit AdamMeans(const UpdateSettings& settings)
+      : momentum(settings.momentum), momentum2(settings.momentum2), delta(settings.delta) {}
+
+ protected:
+  template <class T>
+  [[gnu::always_inline]] CREMA_FUNCTOR void follow(T gradient, T& mean, T& squares) const {
+    mean = static_cast<T>(momentum) * mean + static_cast<T>(1 - momentum) * gradient;
+    squares =
+        static_cast<T>(momentum2) * squares + static_cast<T>(1 - momentum2) * gradient * gradient;
+  }
+};
+
+/// As published in Caffe: delta is added before the correction for the first iterations.
+struct Adam : AdamMeans {
+  static constexpr std::string_view kName = "Adam";
+
+  double correction;
 
   Adam(const UpdateSettings& settings, int iteration)
-      : momentum(settings.momentum),
-        momentum2(settings.momentum2),
-        delta(settings.delta),
+      : AdamMeans(settings),
         correction(std::sqrt(1 - std::pow(momentum2, iteration + 1)) /
                    (1 - std::pow(momentum, iteration + 1))) {}
 
@@ -207,31 +221,21 @@ struct Adam : RuleTraits {
 
  protected:
   template <class T>
-  [[gnu::always_inline]] CREMA_FUNCTOR void follow(T gradient, T& mean, T& squares) const {
-    mean = static_cast<T>(momentum) * mean + static_cast<T>(1 - momentum) * gradient;
-    squares =
-        static_cast<T>(momentum2) * squares + static_cast<T>(1 - momentum2) * gradient * gradient;
-  }
-
-  template <class T>
   [[gnu::always_inline]] CREMA_FUNCTOR T step(T rate, T mean, T squares) const {
     return rate * static_cast<T>(correction) * mean / (sqrt(squares) + static_cast<T>(delta));
   }
 };
 
 /// Adam with decay apart from the gradient (Loshchilov and Hutter 2019).
-struct AdamW : RuleTraits {
+struct AdamW : AdamMeans {
   static constexpr std::string_view kName = "AdamW";
-  static constexpr int kHistories = 2;
   static constexpr RuleDefaults kDefaults = {.momentum = 0.9};
-  static constexpr bool kReadsMomentum2 = true, kReadsDelta = true, kOwnDecay = true;
+  static constexpr bool kOwnDecay = true;
 
-  double momentum, momentum2, delta, of_mean, of_root;
+  double of_mean, of_root;
 
   AdamW(const UpdateSettings& settings, int iteration)
-      : momentum(settings.momentum),
-        momentum2(settings.momentum2),
-        delta(settings.delta),
+      : AdamMeans(settings),
         of_mean(1 / (1 - std::pow(momentum, iteration + 1))),
         of_root(1 / std::sqrt(1 - std::pow(momentum2, iteration + 1))) {}
 
@@ -242,13 +246,6 @@ struct AdamW : RuleTraits {
   }
 
  protected:
-  template <class T>
-  [[gnu::always_inline]] CREMA_FUNCTOR void follow(T gradient, T& mean, T& squares) const {
-    mean = static_cast<T>(momentum) * mean + static_cast<T>(1 - momentum) * gradient;
-    squares =
-        static_cast<T>(momentum2) * squares + static_cast<T>(1 - momentum2) * gradient * gradient;
-  }
-
   template <class T>
   [[gnu::always_inline]] CREMA_FUNCTOR T step(T rate, T mean, T squares) const {
     return rate * static_cast<T>(of_mean) * mean /

@@ -6,13 +6,11 @@
 //   ValuesIn<T>, ValuesOut<T>   an operand, by its elements: x[i], y[i] = value
 //   Pack<T>, PackAt<T>          some elements at once, in vectors of 16 bytes
 //
-// Rounding is that of convert_value() (core/convert.hpp), but for the payload of NaNs on devices.
+// Values are converted as core/vector_words.hpp does it.
 #pragma once
 
-#include <cstring>
-
-#include "core/convert.hpp"
 #include "core/move.hpp"
+#include "core/vector_words.hpp"
 
 namespace crema {
 
@@ -36,30 +34,13 @@ CREMA_FUNCTOR int64_t bytes_of(Stored stored) {
 
 /// Of 16 bits.
 CREMA_FUNCTOR float value_of_bits(uint32_t bits, Stored stored) {
-  if (stored == Stored::bf16) return std::bit_cast<float>(bits << 16);
-#ifdef __CUDA_ARCH__
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<uint16_t>(bits)));
-  return value;
-#else
-  return float16_value(static_cast<uint16_t>(bits));
-#endif
+  return stored == Stored::bf16 ? value_of<bfloat16>(bits) : value_of<float16>(bits);
 }
 
 /// The bits of two values, the first one below.
 CREMA_FUNCTOR uint32_t bits_of_values(float first, float second, Stored stored) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  uint32_t bits;
-  if (stored == Stored::bf16) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
-  } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
-  }
-  return bits;
-#else
-  if (stored == Stored::bf16) return bfloat16_bits(first) | uint32_t{bfloat16_bits(second)} << 16;
-  return float16_bits(first) | uint32_t{float16_bits(second)} << 16;
-#endif
+  return stored == Stored::bf16 ? word_of<bfloat16>(first, second)
+                                : word_of<float16>(first, second);
 }
 
 /// Values that a pass reads. Null without memory.
@@ -210,9 +191,7 @@ struct Pack {
   }
 };
 
-struct alignas(16) PackWords {
-  uint32_t words[4];
-};
+using PackWords = VectorWords;
 /// Bytes of as many elements.
 struct alignas(8) PackBytes {
   uint8_t of[8];
@@ -242,19 +221,20 @@ struct PackAt {
     if constexpr (kSize == 1 && sizeof(T) == sizeof(float)) {
       const void* const at = (from + first).at();
       const bool wide = from.stored() == Stored::as_computed;
-      raw.parts[0].words[0] = wide ? read_word(at) : uint32_t{*static_cast<const uint16_t*>(at)};
+      raw.parts[0].words[0] =
+          wide ? load_as<uint32_t>(at) : uint32_t{*static_cast<const uint16_t*>(at)};
     } else if constexpr (kSize == 8) {
       const char* const at = static_cast<const char*>((from + first).at());
       const bool wide = from.stored() == Stored::as_computed;
       if (vectors) {
-        copy_vector(at, &raw.parts[0]);
-        if (wide) copy_vector(at + 16, &raw.parts[1]);
+        raw.parts[0] = load_words(at);
+        if (wide) raw.parts[1] = load_words(at + sizeof(PackWords));
         return raw;
       }
       for (int k = 0; k < kSize; ++k) {
         if (k >= count) continue;
         if (wide) {
-          raw.parts[k / 4].words[k % 4] = read_word(at + 4 * k);
+          raw.parts[k / 4].words[k % 4] = load_as<uint32_t>(at + 4 * k);
         } else {
           raw.parts[0].words[k / 2] |= uint32_t{reinterpret_cast<const uint16_t*>(at)[k]}
                                        << (16 * (k % 2));
@@ -266,16 +246,13 @@ struct PackAt {
   CREMA_FUNCTOR V value(const ValuesIn<T>& from, const Raw& raw) const {
     if constexpr (sizeof(T) == sizeof(float)) {
       if (from.stored() == Stored::as_computed) {
-        return V::each([&](int k) { return std::bit_cast<float>(raw.parts[k / 4].words[k % 4]); });
+        return V::each([&](int k) { return value_in<float>(raw.parts[k / 4], k % 4); });
       }
-      const auto bits = [&](int k) {
-        return raw.parts[0].words[k / 2] >> (16 * (k % 2)) & 0xffffU;
-      };
       // One branch for all of them.
       if (from.stored() == Stored::bf16) {
-        return V::each([&](int k) { return value_of_bits(bits(k), Stored::bf16); });
+        return V::each([&](int k) { return value_in<bfloat16>(raw.parts[0], k); });
       }
-      return V::each([&](int k) { return value_of_bits(bits(k), Stored::f16); });
+      return V::each([&](int k) { return value_in<float16>(raw.parts[0], k); });
     } else {
       return V(from[first]);
     }
@@ -292,19 +269,19 @@ struct PackAt {
           parts[k / 4].words[k % 4] = std::bit_cast<uint32_t>(value.lanes[k]);
         }
       } else if (to.stored() == Stored::bf16) {
-        encode(value, Stored::bf16, parts[0]);
+        parts[0] = pack<bfloat16>(value.lanes);
       } else {
-        encode(value, Stored::f16, parts[0]);
+        parts[0] = pack<float16>(value.lanes);
       }
       if (vectors) {
-        copy_vector(&parts[0], at);
-        if (wide) copy_vector(&parts[1], at + 16);
+        store_words(parts[0], at);
+        if (wide) store_words(parts[1], at + sizeof(PackWords));
         return;
       }
       for (int k = 0; k < kSize; ++k) {
         if (k >= count) continue;
         if (wide) {
-          copy_word(parts[k / 4].words[k % 4], at + 4 * k);
+          store_as(parts[k / 4].words[k % 4], at + 4 * k);
         } else {
           reinterpret_cast<uint16_t*>(at)[k] =
               static_cast<uint16_t>(parts[0].words[k / 2] >> (16 * (k % 2)));
@@ -319,8 +296,7 @@ struct PackAt {
   CREMA_FUNCTOR V load_byte(const uint8_t* from) const {
     if constexpr (kSize == sizeof(PackBytes)) {
       if (vectors) {
-        PackBytes all;
-        copy_vector(from + first, &all);
+        const auto all = load_as<PackBytes>(from + first);
         return V::each([&](int k) { return static_cast<T>(all.of[k]); });
       }
     }
@@ -331,64 +307,19 @@ struct PackAt {
       if (vectors) {
         PackBytes all;
         for (int k = 0; k < kSize; ++k) all.of[k] = static_cast<uint8_t>(value.lanes[k]);
-        return copy_vector(&all, to + first);
+        return store_as(all, to + first);
       }
     }
     for (int k = 0; k < kSize; ++k) {
       if (k < count) to[first + k] = static_cast<uint8_t>(value.lanes[k]);
     }
   }
-
- private:
-  CREMA_FUNCTOR static void encode(const V& value, Stored stored, PackWords& words) {
-    for (int k = 0; k < kSize / 2; ++k) {
-      words.words[k] = bits_of_values(value.lanes[2 * k], value.lanes[2 * k + 1], stored);
-    }
-  }
-  // On the host by memcpy: the memory holds other types.
-  CREMA_FUNCTOR static void copy_vector(const void* from, void* to) {
-#ifdef __CUDA_ARCH__
-    *static_cast<PackWords*>(to) = *static_cast<const PackWords*>(from);
-#else
-    std::memcpy(to, from, sizeof(PackWords));
-#endif
-  }
-  CREMA_FUNCTOR static void copy_vector(const PackBytes* from, uint8_t* to) {
-#ifdef __CUDA_ARCH__
-    *reinterpret_cast<PackBytes*>(to) = *from;
-#else
-    std::memcpy(to, from, sizeof(PackBytes));
-#endif
-  }
-  CREMA_FUNCTOR static void copy_vector(const uint8_t* from, PackBytes* to) {
-#ifdef __CUDA_ARCH__
-    *to = *reinterpret_cast<const PackBytes*>(from);
-#else
-    std::memcpy(to, from, sizeof(PackBytes));
-#endif
-  }
-  CREMA_FUNCTOR static uint32_t read_word(const void* from) {
-#ifdef __CUDA_ARCH__
-    return *static_cast<const uint32_t*>(from);
-#else
-    uint32_t word;
-    std::memcpy(&word, from, sizeof(word));
-    return word;
-#endif
-  }
-  CREMA_FUNCTOR static void copy_word(uint32_t word, void* to) {
-#ifdef __CUDA_ARCH__
-    *static_cast<uint32_t*>(to) = word;
-#else
-    std::memcpy(to, &word, sizeof(word));
-#endif
-  }
 };
 
 /// Whether packs of all operands may go in vectors. Those without memory may.
 template <class... Values>
 bool aligned(const Values&... values) {
-  return ((reinterpret_cast<uintptr_t>(values.at()) % sizeof(PackWords) == 0) && ...);
+  return (is_aligned(values.at()) && ...);
 }
 
 }  // namespace crema

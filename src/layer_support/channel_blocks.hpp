@@ -164,6 +164,17 @@ struct SumBlocks {
     }
   }
 
+  /// What a thread leaves of `count` terms of channel k of `of`, which is channel number i.
+  template <class Of>
+  CREMA_FUNCTOR SumPair total_of(const Of& of, int k, int64_t i, int64_t count, double first,
+                                 double second) const {
+    if constexpr (Term::kHasOrigin) {
+      return term.total(of, k, grid.origin(i), static_cast<double>(count), first, second);
+    } else {
+      return {first, second};
+    }
+  }
+
   CREMA_FUNCTOR void add_rows(const ThreadRows& rows, int thread, SumPair* shared) const {
     if (rows.count == 0) {
       for (int k = 0; k < kSize; ++k) shared[k * ChannelGrid::kThreads + thread] = {};
@@ -199,9 +210,8 @@ struct SumBlocks {
     for (int k = 0; k < kSize; ++k) {
       SumPair total;
       if (k < rows.some) {
-        total = term.total(of, k, Term::kHasOrigin ? grid.origin(rows.index + k) : 0,
-                           static_cast<double>(rows.count), static_cast<double>(first[k]),
-                           static_cast<double>(second[k]));
+        total = total_of(of, k, rows.index + k, rows.count, static_cast<double>(first[k]),
+                         static_cast<double>(second[k]));
       }
       shared[k * ChannelGrid::kThreads + thread] = total;
     }
@@ -260,8 +270,7 @@ struct SumBlocks {
       sum += static_cast<double>(first[k]);
       other += static_cast<double>(second[k]);
     }
-    shared[thread] = term.total(of, 0, Term::kHasOrigin ? grid.origin(planes.index) : 0,
-                                static_cast<double>(number), sum, other);
+    shared[thread] = total_of(of, 0, planes.index, number, sum, other);
   }
 
   // The values that a block has of one channel of its own, a slot: `parts` of them in the memory

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backend/channel_view.hpp"
 #include "core/fast_division.hpp"
 #include "core/float_values.hpp"
 #include "core/functor.hpp"
@@ -64,37 +65,38 @@ struct ScaleAndAdd {
   }
 };
 
-/// ScaleOf for elements one behind the other, with one division for the first of them.
+/// ScaleOf for elements one behind the other: a walk over the channels of a block, each block with
+/// scales of its own.
 class ScaleWalk {
  public:
   struct Scale {
-    int64_t index, in_block, in_step;
+    int64_t first, in_block;  // the first scale of the block, and the place in it
+    ChannelWalk::Channel at;
+
+    CREMA_FUNCTOR int64_t index() const { return first + at.channel; }
   };
 
   /// `below`: above all elements.
   ScaleWalk(const ScaleOf& of, int64_t below)
-      : by_block_(of.block, below), by_step_(of.step, below) {}
+      : by_block_(of.block, below),
+        step_(of.step),
+        channels_(ChannelView{of.block / std::max<int64_t>(of.step, 1), of.step, 1}) {}
 
   CREMA_FUNCTOR Scale at(int64_t i) const {
     const auto block = by_block_.divide(i);
-    const int64_t in_step = block.remainder % by_step_;
-    return {block.quotient * by_step_.divisor() + in_step, block.remainder, in_step};
+    return {block.quotient * step_, block.remainder, channels_.at(block.remainder)};
   }
-  CREMA_FUNCTOR void next(Scale& at) const {
-    const int64_t step = by_step_.divisor();
-    ++at.index;
-    if (++at.in_step == step) {
-      at.in_step = 0;
-      at.index -= step;
-    }
-    if (++at.in_block == by_block_.divisor()) {
-      at.in_block = 0;
-      at.index += step;
-    }
+  CREMA_FUNCTOR void next(Scale& scale) const {
+    channels_.next(scale.at);
+    if (++scale.in_block < by_block_.divisor()) return;
+    scale.in_block = 0;
+    scale.first += step_;
   }
 
  private:
-  FastDivision by_block_, by_step_;
+  FastDivision by_block_;
+  int64_t step_;
+  ChannelWalk channels_;
 };
 
 /// ScaleAndAdd on a device. What lies behind the last element has no scale.
@@ -110,7 +112,7 @@ struct ScaleAndAddPack {
     Pack<T> values = at.value(x, raw_x);
     auto here = walk.at(at.first);
     for (int k = 0; k < Pack<T>::kSize; ++k, walk.next(here)) {
-      if (k < at.count) values.lanes[k] *= static_cast<T>(scales[here.index]);
+      if (k < at.count) values.lanes[k] *= static_cast<T>(scales[here.index()]);
     }
     if (z) values = values + at.value(z, raw_z);
     at.store(values, y);

@@ -54,10 +54,10 @@ const S* read(const ComputeDevice& device, const Tensor* tensor) {
   return tensor != nullptr ? device.read<S>(*tensor) : nullptr;
 }
 
-template <class Pass, int kCount>
-bool aligned(const Pass* const (&operands)[kCount]) {
-  return std::all_of(std::begin(operands), std::end(operands),
-                     [](const void* at) { return is_aligned(at); });
+/// Of operands, which may be null.
+template <class S, int kCount>
+bool all_aligned(S* const (&operands)[kCount]) {
+  return std::all_of(std::begin(operands), std::end(operands), is_aligned);
 }
 
 /// Memory of sums and of origins.
@@ -87,7 +87,7 @@ struct StoreTotal {
 template <class S, class Term>
 PartialSums sum_terms(const ComputeDevice& device, const ChannelMaps& maps, const Term& term,
                       const AddSums<Wide<S>>& end) {
-  const ChannelGrid grid(maps, kVector<S>, aligned(term.from),
+  const ChannelGrid grid(maps, kVector<S>, all_aligned(term.from),
                          limits_for<SumBlocks<Term>>(
                              device, kSumLimits, SumBlocks<Term>::shared_of(maps.view.inner == 1)));
   const SumMemory memory = sum_memory(device, grid);
@@ -210,7 +210,7 @@ void map_affine(const ComputeDevice& device, const ChannelMaps& maps, const Tens
   dispatch_stored<T>(x.dtype(), [&]<class S>(S) {
     const AffineMap<S> map{
         {device.read<S>(x), read<S>(device, add)}, {device.overwrite<S>(y)}, coefficients, relu};
-    ChannelGrid grid(maps, kVector<S>, aligned(map.from) && is_aligned(map.to[0]),
+    ChannelGrid grid(maps, kVector<S>, all_aligned(map.from) && all_aligned(map.to),
                      limits_for<MapBlocks<AffineMap<S>>>(device, kMapLimits, 0));
     grid.reversed = true;  // what the pass before read last may still be in the cache
     run_phases(device, MapBlocks<AffineMap<S>>{grid, map});
@@ -229,8 +229,7 @@ void map_gradient(const ComputeDevice& device, const ChannelMaps& maps,
                        from.mask};
     if (dx != nullptr) map.to[0] = device.overwrite<S>(*dx);
     if (d_add != nullptr) map.to[1] = device.overwrite<S>(*d_add);
-    ChannelGrid grid(maps, kVector<S>,
-                     aligned(map.from) && is_aligned(map.to[0]) && is_aligned(map.to[1]),
+    ChannelGrid grid(maps, kVector<S>, all_aligned(map.from) && all_aligned(map.to),
                      limits_for<MapBlocks<GradientMap<S>>>(device, kMapLimits, 0));
     grid.reversed = true;
     run_phases(device, MapBlocks<GradientMap<S>>{grid, map});

@@ -55,6 +55,29 @@ CREMA_FUNCTOR void load_coefficients(const T* from, int64_t i, int some, T absen
   for (int k = 0; k < kCount; ++k) to[k] = from != nullptr && k < some ? from[i + k] : absent;
 }
 
+/// The coefficients of neighbouring channels that a thread works on, as y has them.
+template <class W, int kCount>
+struct OfAffine {
+  W centre[kCount], gain[kCount], shift[kCount];
+
+  CREMA_FUNCTOR OfAffine(const Coefficients<const W>& from, int64_t i, int some) {
+    load_coefficients(from.centre, i, some, W{0}, centre);
+    load_coefficients(from.gain, i, some, W{1}, gain);
+    load_coefficients(from.shift, i, some, W{0}, shift);
+  }
+};
+/// As dx has them too.
+template <class W, int kCount>
+struct OfGradient : OfAffine<W, kCount> {
+  W slope[kCount], offset[kCount];
+
+  CREMA_FUNCTOR OfGradient(const Coefficients<const W>& from, int64_t i, int some)
+      : OfAffine<W, kCount>(from, i, some) {
+    load_coefficients(from.slope, i, some, W{0}, slope);
+    load_coefficients(from.offset, i, some, W{0}, offset);
+  }
+};
+
 /// What of the incoming gradient counts: all, or where a ReLU let something through, whose sign is
 /// computed again from x or is that of y; or where x is not positive, which a negative slope
 /// scales.
@@ -70,7 +93,8 @@ CREMA_FUNCTOR W masked(Mask mask, W dy, W x, W y, W centre, W gain, W shift) {
 
 // Terms: two sums of each channel, of operands `from`, each of which may be null: zeros. `Of` holds
 // what a thread knows of kCount channels, and `Row` what it knows of a row of memory; add() is for
-// channel k of the former.
+// channel k of the former. Where `kHasOrigin`, total() takes the origin of the channel in the place
+// of what the thread took its differences from.
 
 /// Terms that are of channels alone.
 struct NoRow {
@@ -78,7 +102,6 @@ struct NoRow {
 };
 
 /// Sums of x - s and of its square, s being any value of the channel that lies near the thread's.
-/// total(): the same with the origin of the channel in the place of s.
 template <class S>
 struct MomentTerm : NoRow {
   using Stored = S;
@@ -133,16 +156,10 @@ struct GradientTerm : NoRow {
   Mask mask;
 
   template <int kCount>
-  struct Of {
-    W centre[kCount], gain[kCount], shift[kCount];
-  };
+  using Of = OfAffine<W, kCount>;
   template <int kCount>
   CREMA_FUNCTOR Of<kCount> of(int64_t i, int some, int64_t /*place*/, bool /*aligned*/) const {
-    Of<kCount> of;
-    load_coefficients(coefficients.centre, i, some, W{0}, of.centre);
-    load_coefficients(coefficients.gain, i, some, W{1}, of.gain);
-    load_coefficients(coefficients.shift, i, some, W{0}, of.shift);
-    return of;
+    return {coefficients, i, some};
   }
   template <int kCount>
   CREMA_FUNCTOR void add(const W (&in)[3], const Of<kCount>& of, NoRow, int k, W& first,
@@ -150,11 +167,6 @@ struct GradientTerm : NoRow {
     const W d = masked(mask, in[0], in[1], in[2], of.centre[k], of.gain[k], of.shift[k]);
     first += d;
     second = multiply_add(d, in[1] - of.centre[k], second);
-  }
-  template <int kCount>
-  CREMA_FUNCTOR SumPair total(const Of<kCount>&, int, int64_t, double, double first,
-                              double second) const {
-    return {first, second};
   }
 };
 
@@ -189,11 +201,6 @@ struct ColumnTerm {
     first += in[0];
     second = multiply_add(in[0], multiply_add(in[1] - row.centre, row.gain, row.shift), second);
   }
-  template <int kCount>
-  CREMA_FUNCTOR SumPair total(const Of<kCount>&, int, int64_t, double, double first,
-                              double second) const {
-    return {first, second};
-  }
 };
 
 // Maps: outputs `to` of operands `from`. An output may be null, or the memory of an operand.
@@ -210,16 +217,10 @@ struct AffineMap {
   bool relu;
 
   template <int kCount>
-  struct Of {
-    W centre[kCount], gain[kCount], shift[kCount];
-  };
+  using Of = OfAffine<W, kCount>;
   template <int kCount>
   CREMA_FUNCTOR Of<kCount> of(int64_t i, int some) const {
-    Of<kCount> of;
-    load_coefficients(coefficients.centre, i, some, W{0}, of.centre);
-    load_coefficients(coefficients.gain, i, some, W{1}, of.gain);
-    load_coefficients(coefficients.shift, i, some, W{0}, of.shift);
-    return of;
+    return {coefficients, i, some};
   }
   template <int kCount>
   CREMA_FUNCTOR void apply(const W (&in)[2], const Of<kCount>& of, int k, W (&out)[1]) const {
@@ -241,18 +242,10 @@ struct GradientMap {
   Mask mask;
 
   template <int kCount>
-  struct Of {
-    W centre[kCount], gain[kCount], shift[kCount], slope[kCount], offset[kCount];
-  };
+  using Of = OfGradient<W, kCount>;
   template <int kCount>
   CREMA_FUNCTOR Of<kCount> of(int64_t i, int some) const {
-    Of<kCount> of;
-    load_coefficients(coefficients.centre, i, some, W{0}, of.centre);
-    load_coefficients(coefficients.gain, i, some, W{1}, of.gain);
-    load_coefficients(coefficients.shift, i, some, W{0}, of.shift);
-    load_coefficients(coefficients.slope, i, some, W{0}, of.slope);
-    load_coefficients(coefficients.offset, i, some, W{0}, of.offset);
-    return of;
+    return {coefficients, i, some};
   }
   template <int kCount>
   CREMA_FUNCTOR void apply(const W (&in)[3], const Of<kCount>& of, int k, W (&out)[2]) const {

@@ -96,36 +96,9 @@ class Planner {
   }
 
   void touch(const Action& action, int time) {
-    switch (action.kind) {
-      case Action::Kind::forward:
-        for (const Blob* blob : action.bottoms) use(blob->data, time);
-        for (const Blob* blob : action.tops) use(blob->data, time);
-        break;
-      case Action::Kind::seed:
-        use(*action.into, time);
-        break;
-      case Action::Kind::backward: {
-        const ProgramNode& node = program_[action.node];
-        const BackwardReads reads = node.kernel->backward_reads();
-        for (size_t i = 0; i < action.bottoms.size(); ++i) {
-          if (reads.bottom_data[i]) use(action.bottoms[i]->data, time);
-          if (node.propagate[i]) use(action.bottoms[i]->diff, time);
-        }
-        for (size_t t = 0; t < action.tops.size(); ++t) {
-          if (reads.top_data[t]) use(action.tops[t]->data, time);
-          use(action.tops[t]->diff, time);
-        }
-        break;
-      }
-      case Action::Kind::sum:
-        for (const Tensor* part : action.parts) use(*part, time);
-        use(*action.into, time);
-        break;
-      case Action::Kind::complete:
-      case Action::Kind::losses:
-      case Action::Kind::update:
-        break;
-    }
+    const Accesses all = accesses_of(program_, action);
+    for (const Tensor* tensor : all.reads) use(*tensor, time);
+    for (const Tensor* tensor : all.writes) use(*tensor, time);
   }
 
   /// Where a tensor lies after merging: a buffer, and an offset in it in bytes.

@@ -56,7 +56,7 @@ struct ProgramNode {
   bool is_conversion() const { return node == nullptr; }
 };
 
-/// One step of a pass. memory.cpp plans memory by what the actions read and write.
+/// One step of a pass. accesses_of() tells what it reads and writes.
 struct Action {
   enum class Kind : uint8_t {
     forward,
@@ -148,6 +148,15 @@ void make_kernels(Plan& plan, Program& program);
 void choose_dropped(Plan& plan, Program& program);
 /// schedule.cpp: sets the blobs of the nodes, and the actions of the program.
 void make_schedule(const Plan& plan, Program& program);
+/// Of the node's layer and of the layers in its tail.
+std::vector<const Parameter*> parameters_of(const ProgramNode& node);
+/// What an action reads and writes of data and diffs, each once for each bottom or top; no
+/// parameters, and no diffs that nothing computes. Memory is planned by it (memory.cpp), and what
+/// moves between host and device foreseen (traffic.cpp).
+struct Accesses {
+  std::vector<const Tensor*> reads, writes;
+};
+Accesses accesses_of(const Program& program, const Action& action);
 /// memory.cpp: plans which tensors share memory. Sets the buffers of the program.
 void plan_memory(Plan& plan, Program& program);
 /// The same for a program that is not final: says nothing to the user.

@@ -1,4 +1,5 @@
-// Makes the lists of actions of the forward and the backward pass.
+// Makes the lists of actions of the forward and the backward pass, and tells what actions read and
+// write.
 //
 // If several layers read a value, each of them computes a part of its gradient. The first of them
 // in the order of backward writes the diff of the value. The others write diffs of edges, and sum
@@ -102,25 +103,13 @@ class Scheduler {
     for (size_t s = 0; s < segments.size(); ++s) index[segments[s].parameter->storage().get()] = s;
     for (const NodeId id : program_.order) {  // the first in order is the last in backward
       if (!program_[id].needs_backward) continue;
-      for (const Parameter* parameter : parameters_of(id)) {
+      for (const Parameter* parameter : parameters_of(program_[id])) {
         const auto segment = index.find(parameter->storage().get());
         if (segment == index.end() || !parameter->needs_gradient) continue;
         completes_[id].push_back(segment->second);
         index.erase(segment);
       }
     }
-  }
-
-  std::vector<const Parameter*> parameters_of(NodeId id) const {
-    const ProgramNode& node = program_[id];
-    std::vector<const Parameter*> all;
-    for (const auto& parameter : node.layer->params()) all.push_back(parameter.get());
-    if (node.is_conversion()) return all;
-    for (const TailStep& step : node.node->tail) {
-      if (step.scale != nullptr) all.push_back(step.scale);
-      if (step.bias != nullptr) all.push_back(step.bias);
-    }
-    return all;
   }
 
   void go_back(NodeId id) {
@@ -235,8 +224,57 @@ class Scheduler {
   std::map<ValueId, Blob*> again_;
 };
 
+Accesses accesses_of_backward(const Program& program, const Action& action) {
+  Accesses all;
+  const ProgramNode& node = program[action.node];
+  const BackwardReads reads = node.kernel->backward_reads();
+  for (size_t i = 0; i < action.bottoms.size(); ++i) {
+    if (reads.bottom_data[i]) all.reads.push_back(&action.bottoms[i]->data);
+    if (node.propagate[i]) all.writes.push_back(&action.bottoms[i]->diff);
+  }
+  for (size_t t = 0; t < action.tops.size(); ++t) {
+    if (reads.top_data[t]) all.reads.push_back(&action.tops[t]->data);
+    if (program[node.makes[t]].has_gradient) all.reads.push_back(&action.tops[t]->diff);
+  }
+  return all;
+}
+
 }  // namespace
 
 void make_schedule(const Plan& plan, Program& program) { Scheduler(plan, program).run(); }
+
+std::vector<const Parameter*> parameters_of(const ProgramNode& node) {
+  std::vector<const Parameter*> all;
+  for (const auto& parameter : node.layer->params()) all.push_back(parameter.get());
+  if (node.is_conversion()) return all;
+  for (const TailStep& step : node.node->tail) {
+    if (step.scale != nullptr) all.push_back(step.scale);
+    if (step.bias != nullptr) all.push_back(step.bias);
+  }
+  return all;
+}
+
+Accesses accesses_of(const Program& program, const Action& action) {
+  Accesses all;
+  switch (action.kind) {
+    case Action::Kind::forward:
+      for (const Blob* bottom : action.bottoms) all.reads.push_back(&bottom->data);
+      for (const Blob* top : action.tops) all.writes.push_back(&top->data);
+      return all;
+    case Action::Kind::seed:
+      if (action.adds) all.reads.push_back(action.into);
+      all.writes.push_back(action.into);
+      return all;
+    case Action::Kind::backward:
+      return accesses_of_backward(program, action);
+    case Action::Kind::sum:
+      return {action.parts, {action.into}};
+    case Action::Kind::complete:
+    case Action::Kind::losses:
+    case Action::Kind::update:
+      return all;
+  }
+  return all;
+}
 
 }  // namespace crema

@@ -22,7 +22,7 @@ class Simulation {
     }
     for (size_t s = 0; s < program_.order.size(); ++s) {
       step_of_[program_.order[s]] = s;
-      describe(program_[program_.order[s]], steps[s]);
+      describe(s, steps[s]);
     }
   }
 
@@ -39,9 +39,9 @@ class Simulation {
     bool host = false, device = false;
   };
 
-  void describe(const ProgramNode& node, StepTraffic& step) const {
-    for (const Blob* blob : node.bottom_blobs) step.forward += blob->data.bytes();
-    for (const Blob* blob : node.top_blobs) step.forward += blob->data.bytes();
+  void describe(size_t s, StepTraffic& step) const {
+    const ProgramNode& node = program_[program_.order[s]];
+    step.forward = bytes_of(program_.forward[s]);
     for (const Parameter* parameter : parameters_of(node)) step.forward += parameter->data.bytes();
     // The engines of devices are engines: what has none runs on the host.
     step.on_host = plan_.context->on_gpu() && node.option.engine == nullptr;
@@ -49,28 +49,21 @@ class Simulation {
     if (part != nullptr && plan_.context->on_gpu() && !step.on_host)
       step.host_part = part->host_part();
     if (!node.needs_backward) return;
-    const BackwardReads reads = node.kernel->backward_reads();
-    for (size_t i = 0; i < node.bottom_blobs.size(); ++i) {
-      if (reads.bottom_data[i]) step.backward += node.bottom_blobs[i]->data.bytes();
-      if (node.propagate[i]) step.backward += node.bottom_blobs[i]->data.bytes();
-    }
-    for (size_t t = 0; t < node.top_blobs.size(); ++t) {
-      if (reads.top_data[t]) step.backward += node.top_blobs[t]->data.bytes();
-      if (program_[node.makes[t]].has_gradient) step.backward += node.top_blobs[t]->data.bytes();
+    const auto [first, end] = program_.backward_of[s];
+    for (size_t a = first; a < end; ++a) {
+      const Action& action = program_.backward[a];
+      if (action.kind == Action::Kind::backward) step.backward += bytes_of(action);
     }
     for (const Parameter* parameter : parameters_of(node))
       step.backward += parameter->data.bytes() * (parameter->needs_gradient ? 2 : 1);
   }
 
-  static std::vector<const Parameter*> parameters_of(const ProgramNode& node) {
-    std::vector<const Parameter*> all;
-    for (const auto& parameter : node.layer->params()) all.push_back(parameter.get());
-    if (node.is_conversion()) return all;
-    for (const TailStep& step : node.node->tail) {
-      if (step.scale != nullptr) all.push_back(step.scale);
-      if (step.bias != nullptr) all.push_back(step.bias);
-    }
-    return all;
+  size_t bytes_of(const Action& action) const {
+    const Accesses all = accesses_of(program_, action);
+    size_t bytes = 0;
+    for (const Tensor* tensor : all.reads) bytes += tensor->bytes();
+    for (const Tensor* tensor : all.writes) bytes += tensor->bytes();
+    return bytes;
   }
 
   StepTraffic& step_of(const Action& action) { return steps_[step_of_.at(action.node)]; }
@@ -95,46 +88,35 @@ class Simulation {
 
   void run(const Action& action) {
     StepTraffic& step = step_of(action);
-    const ProgramNode& node = program_[action.node];
-    const bool on_host = step.is_on_host();
-    switch (action.kind) {
-      case Action::Kind::forward:
-        for (const Blob* bottom : action.bottoms) read(bottom->data, on_host, step);
-        for (const Parameter* parameter : parameters_of(node))
-          read(parameter->storage().get(), parameter->data.bytes(), on_host, step);
-        for (const Blob* top : action.tops) write(top->data, on_host);
-        return;
-      case Action::Kind::seed:
-        return write(*action.into, action.weight != 0 && on_host);
-      case Action::Kind::sum:
-        for (const Tensor* part : action.parts) read(*part, false, step);
-        return write(*action.into, false);
-      case Action::Kind::backward:
-        return run_backward(action, node, step.on_host, step);
-      case Action::Kind::complete:
-      case Action::Kind::losses:
-      case Action::Kind::update:
-        return;
+    const bool on_host = runs_on_host(action, step);
+    const Accesses all = accesses_of(program_, action);
+    for (const Tensor* tensor : all.reads) read(*tensor, on_host, step);
+    for (const Tensor* tensor : all.writes) write(*tensor, on_host);
+    const bool forward = action.kind == Action::Kind::forward;
+    if (!forward && action.kind != Action::Kind::backward) return;
+    for (const Parameter* parameter : parameters_of(program_[action.node])) {
+      read(parameter->storage().get(), parameter->data.bytes(), on_host, step);
+      // Gradients are added up on the device.
+      if (!forward && parameter->needs_gradient && on_host)
+        step.to_device += parameter->data.bytes();
     }
   }
 
-  void run_backward(const Action& action, const ProgramNode& node, bool on_host,
-                    StepTraffic& step) {
-    const BackwardReads reads = node.kernel->backward_reads();
-    for (size_t i = 0; i < action.bottoms.size(); ++i) {
-      if (reads.bottom_data[i]) read(action.bottoms[i]->data, on_host, step);
+  static bool runs_on_host(const Action& action, const StepTraffic& step) {
+    switch (action.kind) {
+      case Action::Kind::forward:
+        return step.is_on_host();
+      case Action::Kind::seed:
+        return action.weight != 0 && step.is_on_host();
+      case Action::Kind::backward:
+        return step.on_host;
+      case Action::Kind::sum:
+      case Action::Kind::complete:
+      case Action::Kind::losses:
+      case Action::Kind::update:
+        return false;
     }
-    for (size_t t = 0; t < action.tops.size(); ++t) {
-      if (reads.top_data[t]) read(action.tops[t]->data, on_host, step);
-      if (program_[node.makes[t]].has_gradient) read(action.tops[t]->diff, on_host, step);
-    }
-    for (size_t i = 0; i < action.bottoms.size(); ++i) {
-      if (node.propagate[i]) write(action.bottoms[i]->diff, on_host);
-    }
-    for (const Parameter* parameter : parameters_of(node)) {
-      read(parameter->storage().get(), parameter->data.bytes(), on_host, step);
-      if (parameter->needs_gradient && on_host) step.to_device += parameter->data.bytes();
-    }
+    return false;
   }
 
   /// Parameters that learn are then current on the device alone.

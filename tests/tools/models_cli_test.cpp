@@ -1,10 +1,13 @@
 // crema models, and models/ found through CREMA_MODEL_PATH, as a user runs them.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <regex>
 #include <sstream>
+#include <string_view>
 
 #include "support/database.hpp"
 #include "support/paths.hpp"
@@ -76,6 +79,12 @@ TEST_F(ModelsCliTest, ACopyNamesItsOwnFiles) {
 TEST_F(ModelsCliTest, CopiesFitWhereTheyAre) {
   const std::regex repository(
       R"((^|[^\w/~-])(scripts|tests)/\w|recipe\.sh|\brepository\b|build/release|\]\(\.\./)");
+  // Nearly all lines have none of these words: looking for them is quicker than the expressions
+  // are.
+  const auto has_any = [](const std::string& line, std::initializer_list<std::string_view> words) {
+    return std::ranges::any_of(
+        words, [&](std::string_view word) { return line.find(word) != std::string::npos; });
+  };
   int models = 0;
   for (const auto& entry : fs::directory_iterator(models_)) {
     const std::string name = entry.path().filename().string();
@@ -93,8 +102,13 @@ TEST_F(ModelsCliTest, CopiesFitWhereTheyAre) {
       bool fenced = false;
       for (std::string line; std::getline(lines, line);) {
         if (line.starts_with("```")) fenced = !fenced;
-        EXPECT_FALSE(std::regex_search(line, repository)) << file.path() << ": " << line;
-        EXPECT_FALSE(std::regex_search(line, original)) << file.path() << ": " << line;
+        if (has_any(line,
+                    {"scripts/", "tests/", "recipe.sh", "repository", "build/release", "../"})) {
+          EXPECT_FALSE(std::regex_search(line, repository)) << file.path() << ": " << line;
+        }
+        if (has_any(line, {"models/" + name})) {
+          EXPECT_FALSE(std::regex_search(line, original)) << file.path() << ": " << line;
+        }
         // In a command, its path with a blank is one word.
         const size_t at = line.find("my nets/");
         if (kind != ".md" || !fenced || at == std::string::npos) continue;

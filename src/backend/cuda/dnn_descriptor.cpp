@@ -33,50 +33,6 @@ DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name,
   return *this;
 }
 
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, int64_t value) {
-  return set(name, CUDNN_TYPE_INT64, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name,
-                                  const std::vector<int64_t>& values) {
-  return set(name, CUDNN_TYPE_INT64, std::ssize(values), values.data());
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, float value) {
-  return set(name, CUDNN_TYPE_FLOAT, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, double value) {
-  return set(name, CUDNN_TYPE_DOUBLE, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, bool value) {
-  return set(name, CUDNN_TYPE_BOOLEAN, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t value) {
-  return set(name, CUDNN_TYPE_DATA_TYPE, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value) {
-  return set(name, CUDNN_TYPE_CONVOLUTION_MODE, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value) {
-  return set(name, CUDNN_TYPE_POINTWISE_MODE, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t value) {
-  return set(name, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value) {
-  return set(name, CUDNN_TYPE_HEUR_MODE, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendKnobType_t value) {
-  return set(name, CUDNN_TYPE_KNOB_TYPE, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnHandle_t value) {
-  return set(name, CUDNN_TYPE_HANDLE, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, void* value) {
-  return set(name, CUDNN_TYPE_VOID_PTR, 1, &value);
-}
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name,
-                                  const std::vector<void*>& values) {
-  return set(name, CUDNN_TYPE_VOID_PTR, std::ssize(values), values.data());
-}
 DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, const std::string& words) {
   return set(name, CUDNN_TYPE_CHAR, std::ssize(words) + 1, words.c_str());
 }

@@ -12,9 +12,23 @@
 namespace crema {
 
 /// Error, or MemoryError, unless the call succeeded: `what`, the status, and what the library says
-/// beside it. The
-/// numbers are those of cudnn_graph.h: the type of the descriptor, and the attribute.
+/// beside it. The numbers are those of cudnn_graph.h: the type of the descriptor, and the
+/// attribute.
 void dnn_check(cudnnStatus_t status, const char* what, int type = -1, int attribute = -1);
+
+// How cuDNN names the types of attributes.
+constexpr auto dnn_type(int64_t) { return CUDNN_TYPE_INT64; }
+constexpr auto dnn_type(float) { return CUDNN_TYPE_FLOAT; }
+constexpr auto dnn_type(double) { return CUDNN_TYPE_DOUBLE; }
+constexpr auto dnn_type(bool) { return CUDNN_TYPE_BOOLEAN; }
+constexpr auto dnn_type(void*) { return CUDNN_TYPE_VOID_PTR; }
+constexpr auto dnn_type(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
+constexpr auto dnn_type(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
+constexpr auto dnn_type(cudnnConvolutionMode_t) { return CUDNN_TYPE_CONVOLUTION_MODE; }
+constexpr auto dnn_type(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
+constexpr auto dnn_type(cudnnReduceTensorOp_t) { return CUDNN_TYPE_REDUCTION_OPERATOR_TYPE; }
+constexpr auto dnn_type(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
+constexpr auto dnn_type(cudnnBackendKnobType_t) { return CUDNN_TYPE_KNOB_TYPE; }
 
 class DnnDescriptor {
  public:
@@ -32,22 +46,17 @@ class DnnDescriptor {
 
   cudnnBackendDescriptor_t get() const { return value_; }
 
-  // Attributes of each type. Arrays have to be finalized descriptors where they are descriptors.
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, int64_t value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::vector<int64_t>& values);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, float value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, double value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, bool value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnBackendKnobType_t value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, void* value);
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::vector<void*>& values);
+  /// Sets an attribute of a type that dnn_type() knows, of one value or several.
+  template <class T>
+  DnnDescriptor& set(cudnnBackendAttributeName_t name, const T& value) {
+    return set(name, dnn_type(value), 1, &value);
+  }
+  template <class T>
+  DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::vector<T>& values) {
+    return set(name, dnn_type(T{}), std::ssize(values), values.data());
+  }
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::string& words);
+  /// Descriptors, which have to be finalized.
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const DnnDescriptor& value);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const std::vector<DnnDescriptor>& values);
   DnnDescriptor& finalize();
