@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "crema/solver.hpp"
+#include "model/upgrade/upgrade.hpp"
 #include "proto/solver.pb.h"
 #include "python/context.hpp"
 #include "python/errors.hpp"
@@ -26,15 +27,8 @@ namespace {
 
 /// The published name of the solver's type.
 std::string type_of(const SolverParameter& param) {
-  if (param.has_type() || !param.has_solver_type()) return param.type();
-  const std::vector<std::pair<std::string, std::string>> old = {
-      {"SGD", "SGD"},         {"NESTEROV", "Nesterov"}, {"ADAGRAD", "AdaGrad"},
-      {"RMSPROP", "RMSProp"}, {"ADADELTA", "AdaDelta"}, {"ADAM", "Adam"}};
-  const std::string name = SolverParameter::SolverType_Name(param.solver_type());
-  for (const auto& [from, to] : old) {
-    if (from == name) return to;
-  }
-  return param.type();
+  const std::string successor = param.has_solver_type() ? successor_of_solver_type(param) : "";
+  return successor.empty() ? param.type() : successor;
 }
 
 class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
@@ -166,8 +160,7 @@ void bind_hook(nb::class_<SharedSolver>& type, const char* name, nb::object Solv
       },
       [hook](const SharedSolver& self, const nb::object& set) {
         (*self.holder).*hook = set.is_none() ? nb::object() : set;
-      },
-      nb::arg("hook").none());
+      });
 }
 
 void bind_reports(nb::module_& module) {

@@ -130,8 +130,9 @@ class Net:
     def layers(self) -> list[NetLayer | Layer]:
         """The layers in order. A layer of type Python is the object that computes it."""
         if self._layers is None:
-            self._layers = [self._core.layer_object(index) or layer
-                            for index, layer in enumerate(self._net_layers())]
+            objects = [self._core.layer_object(index) for index in range(len(self._rows))]
+            self._layers = [layer if made is None else made
+                            for layer, made in zip(self._net_layers(), objects)]
         return self._layers
 
     @property
