@@ -171,7 +171,7 @@ nb::object BlobView::on_device(bool of_diff) {
 bool BlobView::take_from_device(const nb::object& array) {
   if (!context_.on_gpu()) return false;
   nb::ndarray<nb::ro, nb::c_contig, nb::device::cuda> given;
-  if (!nb::try_cast(array, given)) return false;
+  if (!nb::try_cast(array, given, false)) return false;
   Tensor& values = tensor(false);
   const std::vector<size_t> dims = sizes(values);
   bool fits = given.ndim() == dims.size() && given.dtype() == dlpack_type(values) &&

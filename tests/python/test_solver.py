@@ -147,8 +147,8 @@ def test_solvers_do_not_stay_in_memory(solver_file):
 
 
 def test_ctrl_c_stops_behind_a_snapshot(solver_file, tmp_path):
-    solver = crema.Solver(solver_file, {"max_iter": 1000000, "display": 0, "test_interval": 0,
-                                        "test_iter": "", "snapshot": 1000000})
+    solver = crema.Solver(solver_file, {"max_iter": 1000000, "display": 0,
+                                        "test_interval": 1000000, "snapshot": 1000000})
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
