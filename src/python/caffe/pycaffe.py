@@ -159,17 +159,10 @@ class Net(crema.Net):
 
     def set_input_arrays(self, data, labels):
         """Gives the first layer, of type MemoryData, samples of four axes and their labels."""
-        import numpy as np
-
         if not self._rows or self._rows[0][1] != "MemoryData":
             raise RuntimeError("set_input_arrays may only be called if the first layer is a "
                                "MemoryData layer")
-        data = np.ascontiguousarray(data, dtype=np.float32)
-        labels = np.ascontiguousarray(labels, dtype=np.float32)
-        if data.ndim != 4 or labels.size != len(data):
-            raise ValueError(f"data of {data.shape} and labels of {labels.shape} are no samples of "
-                             "four axes with one label each")
-        self._core.set_memory_data(self._rows[0][0], data.tobytes(), labels.tobytes())
+        self.set_data(data, labels, self._rows[0][0])
 
     # Weights.
 

@@ -224,6 +224,25 @@ class Net:
         self._run_backward(first, last)
         return {name: self._blob_map[name].diff for name in names}
 
+    def set_data(self, images: Any, labels: Any, layer: str | None = None) -> None:
+        """Gives the layer of type MemoryData, or the one that is named, its samples: copies.
+
+        images: (N, C, H, W), with C, H and W of the layer's settings. labels: N numbers.
+        """
+        import numpy as np
+
+        if layer is None:
+            names = [row[0] for row in self._rows if row[1] == "MemoryData"]
+            if len(names) != 1:
+                raise ValueError(f"net {self.name!r} has {len(names)} layers of type MemoryData; "
+                                 "name one")
+            layer = names[0]
+        images = np.ascontiguousarray(images, dtype=np.float32)
+        labels = np.ascontiguousarray(labels, dtype=np.float32)
+        if images.ndim == 0 or labels.size != len(images):
+            raise ValueError(f"{labels.size} labels are not those of images of {images.shape}")
+        self._core.set_memory_data(layer, images.tobytes(), labels.tobytes())
+
     def reshape(self) -> None:
         """Computes all shapes from those of the inputs, as forward does by itself."""
         self._core.reshape()
