@@ -22,12 +22,12 @@ if "OMP_WAIT_POLICY" not in _os.environ:
 from ._context import (  # noqa: E402
     TEST,
     TRAIN,
-    Context,
     context,
     set_context,
 )
 from ._crema import (  # noqa: E402
     Blob,
+    Context,
     Error,
     IterationReport,
     LoadReport,

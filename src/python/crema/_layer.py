@@ -16,7 +16,7 @@ from typing import Any
 from ._crema import Blob
 
 
-class BlobVec(list):
+class BlobVec(list[Blob]):
     """The parameters of a layer."""
 
     def __init__(self, add: Callable[[list[int]], Blob] | None = None):

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _crema
-from ._context import TEST, TRAIN, Context, context
+from ._context import TEST, TRAIN, context
+from ._crema import Context
 from ._source import Source, path_of, source_of
 
 if TYPE_CHECKING:

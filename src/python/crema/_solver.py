@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from . import _crema
-from ._context import Context, context
+from ._context import context
+from ._crema import Context
 from ._net import Net
 from ._source import Source, path_of, source_of
+
+
+Result = TypeVar("Result")
 
 
 class Solver:
@@ -83,11 +87,11 @@ class Solver:
         """That of the next iteration."""
         return self._core.rate
 
-    def _run(self, body: Callable[[], Any]) -> Any:
+    def _run(self, body: Callable[[], Result]) -> Result:
         """Runs `body` with the hooks of this object. The library has them no longer than that."""
         core = self._core
-        hooks = {"on_iteration": self.on_iteration, "on_test": self.on_test,
-                 "on_snapshot": self.on_snapshot}
+        hooks: dict[str, Any] = {"on_iteration": self.on_iteration, "on_test": self.on_test,
+                                 "on_snapshot": self.on_snapshot}
         if self._callbacks:
             hooks["before_iteration"] = lambda: [start() for start, _ in self._callbacks]
             hooks["before_update"] = lambda: [ready() for _, ready in self._callbacks]
