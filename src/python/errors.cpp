@@ -13,9 +13,17 @@ constexpr const char* kDoc =
 
 PyObject* error_type = nullptr;  // lives as long as the process
 
-nb::object or_none(const std::string& text) {
-  if (text.empty()) return nb::none();
-  return nb::str(text.c_str(), text.size());
+/// A path may have bytes that are no UTF-8.
+nb::object decoded(const std::string& bytes) {
+  PyObject* const made =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+nb::object or_none(const std::string& bytes) {
+  if (bytes.empty()) return nb::none();
+  return decoded(bytes);
 }
 
 nb::object or_none(int number) {
@@ -31,11 +39,7 @@ std::string described(const nb::python_error& error) {
 }
 
 void raise_error(const Error& error) {
-  const char* const what = error.what();
-  // A path may have bytes that are no UTF-8.
-  const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
-      what, static_cast<Py_ssize_t>(std::char_traits<char>::length(what)), "surrogateescape"));
-  const nb::object made = nb::handle(error_type)(message);
+  const nb::object made = nb::handle(error_type)(decoded(error.what()));
   made.attr("message") = or_none(error.message());
   made.attr("file") = or_none(error.position().file);
   made.attr("line") = or_none(error.position().line);

@@ -58,7 +58,12 @@ class PythonLayer : public Layer, public CarriesState {
     call_python([&] {
       const nb::object make = nb::module_::import_("crema._layer").attr("make");
       const nb::object add_blob =
-          nb::cpp_function([this](const std::vector<int64_t>& dims) { return declare(dims); });
+          nb::cpp_function([this, alive = alive_](const std::vector<int64_t>& dims) {
+            if (!*alive || !setting_up_)
+              throw Error(
+                  "blobs.add_blob is for setup(): the parameters of a layer are fixed behind it");
+            return declare(dims);
+          });
       object_ = make(given.module(), given.layer(), name(), given.param_str(),
                      phase() == Phase::train ? 0 : 1, add_blob);
       has_state_ = nb::hasattr(object_, "state");
@@ -196,8 +201,6 @@ class PythonLayer : public Layer, public CarriesState {
   }
 
   BlobView declare(const std::vector<int64_t>& dims) {
-    if (!setting_up_)
-      throw Error("blobs.add_blob is for setup(): the parameters of a layer are fixed behind it");
     Parameter& parameter =
         add_param(Shape(dims), Filler::constant(std::numeric_limits<double>::quiet_NaN()));
     parameter.data.fill(0);
