@@ -67,6 +67,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
   /// it.
   template <class Body>
   auto alone(const Body& body) {
+    raised_.reset();
     auto result = [&] {
       const nb::gil_scoped_release release;
       const std::lock_guard lock(*busy_);
