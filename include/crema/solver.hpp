@@ -22,6 +22,8 @@ struct SolverOptions {
   std::vector<std::string> stages = {};
   DType dtype = DType::f32;
   bool fuse = true;
+  /// NetOptions::keep_all of all nets.
+  bool keep_all = false;
   /// NetOptions::memory_budget of the training net, for it and the arrays of the update rule and of
   /// the average of the weights. Test nets need memory besides.
   size_t memory_budget = 0;
@@ -140,6 +142,9 @@ class Solver {
   /// snapshot_best, a snapshot is written if the result is the best so far, and older ones are
   /// removed as snapshot_keep says.
   std::vector<TestReport> test();
+  /// Updates the parameters by their gradients, as step() does behind backward. The iteration
+  /// stays. Not on a device.
+  void apply_update();
 
   /// Writes PREFIX_iter_N.caffemodel and PREFIX_iter_N.solverstate, and with ema_decay the average
   /// of the weights to PREFIX_iter_N_ema.caffemodel; all names end in .h5 for snapshot_format HDF5.
@@ -179,6 +184,9 @@ class Solver {
   /// snapshot. `stop` ends solve(), step() or test(), after a snapshot if the solver takes
   /// snapshots.
   std::function<SolverAction()> poll;
+  /// Called before the first pass of each iteration, and between its last backward pass and the
+  /// update, where gradients may be changed. On a device, before_update is not called.
+  std::function<void()> before_iteration, before_update;
   /// Called behind each iteration. On a device, it is told of an iteration when the next one is
   /// queued (SolverOptions::queues_ahead): iteration(), the net and its parameters are those behind
   /// that one. What it asks for by snapshot(), test() or restore() is of the state behind all that

@@ -279,3 +279,12 @@ foreach(recipe IN LISTS recipes)
     LABELS recipe SKIP_RETURN_CODE 77 TIMEOUT 300
     ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}")
 endforeach()
+
+# tests/python, where the packages are built and Python has pytest and numpy; else it is skipped, and says so.
+if(TARGET crema_python)
+  set(suite "${Python_EXECUTABLE}" "${PROJECT_BINARY_DIR}/python" "${PROJECT_SOURCE_DIR}/tests/python")
+else()
+  set(suite "")
+endif()
+add_test(NAME python.suite COMMAND bash "${PROJECT_SOURCE_DIR}/tests/python/suite.sh" ${suite})
+set_tests_properties(python.suite PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)

@@ -75,12 +75,24 @@ ${listed}  };
 }  // namespace crema::tools
 ")
 
-add_executable(crema_tool ${sources} "${pages}" "${settings}" "${CREMA_GENERATED_DIR}/commands.cpp")
-crema_flags(crema_tool)
-crema_compile_quickly(crema_tool)
-crema_compile_together(crema_tool ${sources})
-target_precompile_headers(crema_tool PRIVATE ${CREMA_SLOW_HEADERS} <gflags/gflags.h> <glog/logging.h>)
-target_compile_definitions(crema_tool PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
+list(APPEND sources "${pages}" "${settings}" "${CREMA_GENERATED_DIR}/commands.cpp")
+function(crema_compile_tools target)
+  crema_flags(${target})
+  crema_compile_quickly(${target})
+  crema_compile_together(${target} ${sources})
+  target_precompile_headers(${target} PRIVATE ${CREMA_SLOW_HEADERS} <gflags/gflags.h> <glog/logging.h>)
+  target_compile_definitions(${target} PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
+endfunction()
+add_executable(crema_tool ${sources})
+crema_compile_tools(crema_tool)
+if(CREMA_PYTHON)
+  # The same for a process of Python, where layers may be written in it (src/python/program.cpp).
+  set(tool_sources ${sources})
+  list(REMOVE_ITEM tool_sources "${PROJECT_SOURCE_DIR}/tools/main.cpp")
+  add_library(crema_tool_code OBJECT EXCLUDE_FROM_ALL ${tool_sources})
+  crema_compile_tools(crema_tool_code)
+  target_link_libraries(crema_tool_code PRIVATE crema_internal glog::glog gflags)
+endif()
 file(RELATIVE_PATH models_from_program "${CMAKE_INSTALL_FULL_BINDIR}"
   "${CMAKE_INSTALL_FULL_DATADIR}/crema/models")
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/models.cpp"

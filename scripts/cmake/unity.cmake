@@ -47,7 +47,8 @@ set(crema_alone
   tools/checksum.cpp
   tools/detect.cpp
   tools/models.cpp
-  tools/pages.cpp)
+  tools/pages.cpp
+  tools/program.cpp)
 
 # Gives each path its group, as the global property crema_group_of_PATH.
 function(crema_find_groups)

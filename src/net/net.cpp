@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -137,7 +138,8 @@ void check_ran(const Plan& plan, const char* what) {
                 "NetOptions::Backward::yes");
   }
   check_current(plan, what);
-  if (plan.ran()) return;
+  const bool all_ran = !plan.has_run.empty() && std::ranges::all_of(plan.has_run, std::identity());
+  if (plan.ran() || all_ran) return;
   throw Error(what, " needs a forward pass before it: net '", plan.graph->name,
               "' has not run to its end in its present shapes, or backward ran already");
 }
@@ -225,9 +227,23 @@ std::set<size_t> steps_of_layers(const Plan& plan, size_t first, size_t last) {
   return steps;
 }
 
+/// Notes, with keep_all, that a step ran.
+void note_run(Plan& plan, size_t step) {
+  if (!plan.options.keep_all) return;
+  plan.has_run.resize(plan.program->order.size());
+  plan.has_run[step] = true;
+}
+
+/// As check_ran() for one step: with keep_all, the others need not have run.
+void check_step_ran(const Plan& plan, size_t step, const char* what) {
+  if (plan.trains && plan.current() && step < plan.has_run.size() && plan.has_run[step]) return;
+  check_ran(plan, what);
+}
+
 /// Runs one step. A step that throws is not done, nor are those behind it.
 void run_step(Plan& plan, size_t step) {
   const size_t done = std::exchange(plan.done, std::min(plan.done, step));
+  if (step < plan.has_run.size()) plan.has_run[step] = false;
   const Program& program = *plan.program;
   try {
     run_action(plan, program.forward[step]);
@@ -240,6 +256,7 @@ void run_step(Plan& plan, size_t step) {
     throw;
   }
   plan.done = done == step ? step + 1 : done;
+  note_run(plan, step);
 }
 
 /// The sum of the losses of the steps, each times its weight.
@@ -273,6 +290,7 @@ RecordedPass& recorded(Program& program, std::shared_ptr<RecordedPass>& pass,
 
 void begin_pass(Plan& plan) {
   plan.done = plan.back = 0;
+  plan.has_run.clear();
   plan.without_keys.clear();
   fetch(plan, 0, plan.layers.size() - 1);
   if (!plan.current()) take_program(plan);
@@ -292,6 +310,7 @@ void run_forward_steps(Plan& plan) {
     run_step(plan, step);
   });
   plan.done = steps;
+  for (size_t step = 0; step < steps; ++step) note_run(plan, step);
 }
 
 void run_iteration(Plan& plan, const std::function<void()>& losses,
@@ -480,10 +499,10 @@ void Net::backward() {
 
 void Net::backward(size_t first, size_t last) {
   Plan& plan = *plan_;
-  check_ran(plan, "backward");
   if (first < last) {
     throw Error("backward goes from a layer to an earlier one, not from ", first, " to ", last);
   }
+  if (!plan.trains || !plan.current()) check_ran(plan, "backward");
   const std::set<size_t> steps = steps_of_layers(plan, last, first);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) backward_step(*step);
 }
@@ -531,7 +550,7 @@ void Net::forward_step(size_t step) {
 }
 
 void Net::backward_step(size_t step) {
-  check_ran(*plan_, "a step back");
+  check_step_ran(*plan_, step, "a step back");
   const ThreadScope threads(plan_->context->threads());
   const auto [first, last] = plan_->program->backward_of[checked_step(*plan_, step)];
   check_dropped(*plan_, step);

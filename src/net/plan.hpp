@@ -80,6 +80,9 @@ struct Plan {
   Program* program = nullptr;   // the first one; null if making it threw
   size_t back = 0;              // the step that ran backward last in this pass; 0: none
   size_t done = 0;  // steps of the program, from the first on, that ran since the pass began
+  /// With keep_all, by step: whether it ran since the program was taken, so that it can run
+  /// backward.
+  std::vector<bool> has_run;
   std::set<NodeId> not_finite;  // nodes whose loss is not finite, and the log says so
 
   std::shared_ptr<Memory> activation_arena;

@@ -133,6 +133,7 @@ void leave_program(Plan& plan) {
   }
   plan.program = nullptr;
   plan.done = 0;
+  plan.has_run.clear();
 }
 
 void drop_program(Plan& plan) {

@@ -39,6 +39,11 @@ void Solver::set_loss_scale(double scale) { trainer_->set_loss_scale(scale); }
 bool Solver::solve() { return trainer_->solve(); }
 bool Solver::step(int iterations) { return trainer_->step(iterations); }
 std::vector<TestReport> Solver::test() { return trainer_->test(); }
+void Solver::apply_update() {
+  if (trainer_->net().context().on_gpu())
+    throw Error("apply_update runs on the CPU alone; call step() on a device");
+  trainer_->update();
+}
 std::string Solver::snapshot() { return trainer_->snapshot(); }
 void Solver::restore(const std::string& solverstate) { trainer_->restore(solverstate); }
 std::string Solver::resume() { return trainer_->resume(); }

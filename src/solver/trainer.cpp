@@ -207,6 +207,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
   queues_ahead_ = options.queues_ahead;
   nets.train.options.parameter_copies = rule_->history_count() + (param.ema_decay() > 0 ? 1 : 0);
   if (param.debug_info()) nets.train.options.fuse = false;
+  nets.train.options.keep_all = options.keep_all;
   net_ = build_net(nets.train, source, context_);
   const auto is_f16 = [](const Layer* layer) { return layer->activations() == DType::f16; };
   if (!param.has_loss_scale() && std::ranges::any_of(net_->layers(), is_f16)) scaler_.emplace();
@@ -215,6 +216,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
     NetSource shared = test;
     shared.options.share_params_with = net_.get();
     shared.options.share_all = true;
+    shared.options.keep_all = options.keep_all;
     shared.options.run = &run_;
     shared.options.graphs = options.graphs;
     if (param.debug_info()) shared.options.fuse = false;
@@ -342,6 +344,7 @@ IterationReport Trainer::iterate() {
   // As published: where the iteration is displayed. A program may ask for it by itself.
   if (param_->debug_info())
     set_debug_info(*net_, param_->display() > 0 && iteration_ % param_->display() == 0);
+  if (hooks_.before_iteration) hooks_.before_iteration();
   report.loss = run_passes();
   report.smoothed_loss = smoothed(report.loss);
   if (policy_->observe(iteration_, report.smoothed_loss)) {
@@ -349,6 +352,7 @@ IterationReport Trainer::iterate() {
                                       policy_->plateau().minimum, ": lr = ", rate()));
   }
   report.rate = rate();
+  if (hooks_.before_update) hooks_.before_update();
   update();
   ++iteration_;
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();

@@ -50,6 +50,8 @@ class Trainer {
   bool solve();
   bool step(int iterations);
   std::vector<TestReport> test();
+  /// Updates the parameters by their gradients.
+  void update();
   std::string snapshot();
   void restore(const std::string& solverstate);
   std::string resume();
@@ -79,7 +81,6 @@ class Trainer {
   double run_passes();
   /// The mean of the losses of the last average_loss iterations, of which `loss` is the last.
   double smoothed(double loss);
-  void update();
   /// With F16: a gradient was not finite. Error if the scale cannot become smaller.
   void lower_loss_scale(int iteration);
   void follow_updates();

@@ -56,6 +56,7 @@ void Trainer::queue_iteration() {
   report.max_iterations = param_->max_iter();
   if (param_->debug_info())
     set_debug_info(*net_, param_->display() > 0 && iteration_ % param_->display() == 0);
+  if (hooks_.before_iteration) hooks_.before_iteration();
   net_->clear_gradients();
   queues_whole() ? queue_whole() : queue_passes();
   report.rate = rate();

@@ -1,0 +1,272 @@
+#include "python/blob.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+#include <vector>
+
+#include "core/device.hpp"
+#include "core/memory.hpp"
+#include "python/errors.hpp"
+
+namespace crema::python {
+namespace {
+
+/// What an array keeps alive.
+struct Share {
+  std::shared_ptr<Memory> memory;
+  std::shared_ptr<void> scope;  // of a change to weights
+};
+
+nb::capsule capsule_of(Share share) {
+  return nb::capsule(new Share(std::move(share)),
+                     [](void* held) noexcept { delete static_cast<Share*>(held); });
+}
+
+nb::dlpack::dtype dlpack_type(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return nb::dtype<float>();
+    case DType::f64:
+      return nb::dtype<double>();
+    case DType::u8:
+      return nb::dtype<uint8_t>();
+    case DType::i32:
+      return nb::dtype<int32_t>();
+    case DType::i64:
+      return nb::dtype<int64_t>();
+    default:
+      throw Error("values of ", to_string(tensor.dtype()),
+                  " have no array of numpy; build the net with activations of f32");
+  }
+}
+
+/// A pointer to all values, which the caller may change; on the host if `device` is null.
+void* change(Tensor& tensor, DeviceBackend* device = nullptr) {
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return tensor.change<float>(device);
+    case DType::f64:
+      return tensor.change<double>(device);
+    case DType::u8:
+      return tensor.change<uint8_t>(device);
+    case DType::i32:
+      return tensor.change<int32_t>(device);
+    case DType::i64:
+      return tensor.change<int64_t>(device);
+    default:
+      throw Error("values of ", to_string(tensor.dtype()),
+                  " have no array of numpy; build the net with activations of f32");
+  }
+}
+
+std::vector<size_t> sizes(const Tensor& tensor) {
+  return {tensor.shape().dims().begin(), tensor.shape().dims().end()};
+}
+
+nb::object numpy_array(const Tensor& tensor, void* pointer, Share share) {
+  const std::vector<size_t> dims = sizes(tensor);
+  const nb::capsule owner = capsule_of(std::move(share));
+  return nb::cast(nb::ndarray<nb::numpy>(pointer, dims.size(), dims.data(), owner, nullptr,
+                                         dlpack_type(tensor)));
+}
+
+/// A pointer that is valid as long as `scope` lives.
+template <class T>
+void* change_in_scope(Tensor& tensor, std::shared_ptr<void>& scope) {
+  auto changing = std::make_shared<Changing<T>>(tensor.changing<T>());
+  T* const pointer = changing->data();
+  scope = std::move(changing);
+  return pointer;
+}
+
+}  // namespace
+
+BlobView::BlobView(Blob& blob, const Context& context, Reshape reshape, std::shared_ptr<void> owner,
+                   std::shared_ptr<const bool> valid)
+    : blob_(&blob),
+      context_(context),
+      reshape_(std::move(reshape)),
+      owner_(std::move(owner)),
+      valid_(std::move(valid)) {}
+
+BlobView::BlobView(Parameter& parameter, const Context& context, std::shared_ptr<void> owner,
+                   std::shared_ptr<const bool> valid)
+    : parameter_(&parameter),
+      context_(context),
+      owner_(std::move(owner)),
+      valid_(std::move(valid)) {}
+
+void BlobView::check_valid() const {
+  if (valid_ == nullptr || *valid_) return;
+  throw Error(
+      "this blob was given to a layer in Python, and exists only while setup, reshape, forward or "
+      "backward run, or as long as the net does; keep a copy of its data instead");
+}
+
+Tensor& BlobView::tensor(bool of_diff) const {
+  check_valid();
+  if (parameter_ != nullptr) return of_diff ? parameter_->gradient() : parameter_->data;
+  if (!of_diff) return blob_->data;
+  // A net without backward leaves diffs as they are.
+  if (blob_->diff.shape() != blob_->data.shape()) blob_->diff.reshape(blob_->data.shape());
+  return blob_->diff;
+}
+
+const Shape& BlobView::shape() const {
+  check_valid();
+  return parameter_ != nullptr ? parameter_->shape() : blob_->shape();
+}
+
+nb::object BlobView::view(Tensor& tensor, Made& made) {
+  void* const pointer = change(tensor);
+  if (made.pointer != pointer || made.shape != tensor.shape() || !made.array.is_valid()) {
+    made.array = numpy_array(tensor, pointer, {tensor.memory(), nullptr});
+    made.pointer = pointer;
+    made.shape = tensor.shape();
+  }
+  // A new array of the same memory: a caller may set the shape of his.
+  return nb::steal(PyObject_GetItem(made.array.ptr(), Py_Ellipsis));
+}
+
+nb::object BlobView::view_of_weights(Tensor& tensor) {
+  std::shared_ptr<void> scope;
+  void* const pointer = tensor.dtype() == DType::f64 ? change_in_scope<double>(tensor, scope)
+                                                     : change_in_scope<float>(tensor, scope);
+  return numpy_array(tensor, pointer, {tensor.memory(), std::move(scope)});
+}
+
+nb::object BlobView::data() {
+  Tensor& values = tensor(false);
+  return parameter_ != nullptr ? view_of_weights(values) : view(values, data_);
+}
+
+nb::object BlobView::diff() { return view(tensor(true), diff_); }
+
+void BlobView::reshape(const Shape& shape) {
+  check_valid();
+  if (shape == this->shape()) return;
+  if (parameter_ != nullptr)
+    throw Error("a parameter of shape ", this->shape().str(), " cannot become ", shape.str(),
+                "; its shape follows from the settings of the layer");
+  reshape_(shape);
+}
+
+nb::object BlobView::on_device(bool of_diff) {
+  Tensor& values = tensor(of_diff);
+  if (!context_.on_gpu()) return of_diff ? diff() : data();
+  DeviceBackend& device = context_.backend();
+  void* const pointer = change(values, &device);
+  // Whoever reads it does so in a queue of his own.
+  device.synchronize();
+  const std::vector<size_t> dims = sizes(values);
+  const nb::capsule owner = capsule_of({values.memory(), nullptr});
+  return nb::cast(nb::ndarray<nb::array_api>(pointer, dims.size(), dims.data(), owner, nullptr,
+                                             dlpack_type(values), nb::device::cuda::value,
+                                             context_.device().index));
+}
+
+bool BlobView::take_from_device(const nb::object& array) {
+  if (!context_.on_gpu()) return false;
+  nb::ndarray<nb::ro, nb::c_contig, nb::device::cuda> given;
+  if (!nb::try_cast(array, given, false)) return false;
+  Tensor& values = tensor(false);
+  const std::vector<size_t> dims = sizes(values);
+  bool fits = given.ndim() == dims.size() && given.dtype() == dlpack_type(values) &&
+              given.device_id() == context_.device().index;
+  for (size_t i = 0; fits && i < dims.size(); ++i) fits = given.shape(i) == dims[i];
+  if (!fits) return false;
+  DeviceBackend& device = context_.backend();
+  device.copy(values.overwrite_bytes(&device), given.data(), values.bytes());
+  // The caller may change his memory then.
+  device.synchronize();
+  return true;
+}
+
+uintptr_t BlobView::device_pointer(bool of_diff) {
+  if (!context_.on_gpu())
+    throw Error("the net computes on the CPU, so its blobs have no memory on a GPU");
+  return reinterpret_cast<uintptr_t>(change(tensor(of_diff), &context_.backend()));
+}
+
+namespace {
+
+/// The dimensions of reshape(2, 3) or reshape((2, 3)).
+Shape shape_of(const nb::args& dims) {
+  std::vector<int64_t> all;
+  if (dims.size() == 1 && !nb::hasattr(dims[0], "__index__")) {
+    for (const nb::handle dim : dims[0]) all.push_back(nb::cast<int64_t>(nb::int_(dim)));
+  } else {
+    for (const nb::handle dim : dims) all.push_back(nb::cast<int64_t>(nb::int_(dim)));
+  }
+  return Shape(std::move(all));
+}
+
+nb::tuple dims_of(const BlobView& blob) {
+  nb::list dims;
+  for (const int64_t dim : blob.shape().dims()) dims.append(dim);
+  return nb::tuple(dims);
+}
+
+int64_t dim_or_1(const BlobView& blob, int axis) {
+  const Shape& shape = blob.shape();
+  if (shape.rank() > 4)
+    throw Error(
+        "num, channels, height and width are of blobs with at most 4 axes, and this one is ",
+        shape.str(), "; use shape");
+  return shape.dim_or_1(axis);
+}
+
+std::string representation(const BlobView& blob) {
+  return text("<crema.Blob of ", blob.shape().str(), ">");
+}
+
+}  // namespace
+
+void bind_blob(nb::module_& module) {
+  nb::class_<BlobView> type(module, "Blob", nb::is_weak_referenceable(),
+                            "Values (data) and gradients (diff) of a net's blob or parameter.");
+  type.def_prop_ro("data", &BlobView::data,
+                   "The values: a numpy array on the library's own memory, writable.");
+  type.def_prop_ro("diff", &BlobView::diff,
+                   "The gradient of the loss in the values; the same memory each time, writable.");
+  type.def_prop_ro("shape", dims_of, "The dimensions, as a tuple.");
+  type.def_prop_ro(
+      "count", [](const BlobView& blob) { return blob.shape().count(); }, "The number of values.");
+  const char* const names[] = {"num", "channels", "height", "width"};
+  for (int axis = 0; axis < 4; ++axis)
+    type.def_prop_ro(names[axis], [axis](const BlobView& blob) { return dim_or_1(blob, axis); });
+  type.def(
+      "reshape", [](BlobView& blob, const nb::args& dims) { blob.reshape(shape_of(dims)); },
+      "Sets the shape of an input: reshape(1, 3, 227, 227). The next forward follows it.");
+  type.def("on_device", &BlobView::on_device, nb::arg("of_diff") = false,
+           "The values as an object with __dlpack__, where the net computes.");
+  type.def("take_from_device", &BlobView::take_from_device, nb::arg("array"));
+  type.def_prop_ro("_gpu_data_ptr", [](BlobView& blob) { return blob.device_pointer(false); });
+  type.def_prop_ro("_gpu_diff_ptr", [](BlobView& blob) { return blob.device_pointer(true); });
+  type.def("__dlpack__", [](BlobView& blob, const nb::kwargs& options) {
+    return blob.on_device(false).attr("__dlpack__")(**options);
+  });
+  type.def("__dlpack_device__",
+           [](BlobView& blob) { return blob.on_device(false).attr("__dlpack_device__")(); });
+  type.def_prop_ro("__array_interface__",
+                   [](BlobView& blob) { return blob.data().attr("__array_interface__"); });
+  type.def(
+      "__array__",
+      [](BlobView& blob, const nb::object& dtype, const nb::object& copy) {
+        const nb::object array = blob.data();
+        const bool copies = !copy.is_none() && nb::cast<bool>(copy);
+        if (dtype.is_none()) return copies ? nb::object(array.attr("copy")()) : array;
+        return nb::object(array.attr("astype")(dtype, nb::arg("copy") = copies));
+      },
+      nb::arg("dtype").none() = nb::none(), nb::arg("copy").none() = nb::none());
+  type.def("__len__", [](const BlobView& blob) {
+    if (blob.shape().rank() == 0) throw nb::type_error("this blob is a single value");
+    return blob.shape()[0];
+  });
+  type.def("__repr__", representation);
+}
+
+}  // namespace crema::python

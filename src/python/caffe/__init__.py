@@ -1,0 +1,67 @@
+"""pycaffe's API on Crema: `import caffe` in scripts that were written for Caffe.
+
+Its names and behaviour are those of pycaffe; what it is made of is the package crema.
+"""
+
+from crema import TEST, TRAIN, Error, Layer, __version__
+
+from .pycaffe import (
+    AdaDeltaSolver,
+    AdaGradSolver,
+    AdamSolver,
+    Net,
+    NesterovSolver,
+    RMSPropSolver,
+    SGDSolver,
+    Solver,
+    Timer,
+    get_solver,
+    has_nccl,
+    init_log,
+    layer_type_list,
+    log,
+    set_device,
+    set_mode_cpu,
+    set_mode_gpu,
+    set_multiprocess,
+    set_random_seed,
+    set_solver_count,
+    set_solver_rank,
+    solver_count,
+    solver_rank,
+)
+
+# Modules that need more than numpy, or that most scripts do not use, are imported at first use.
+_MODULES = ("io", "net_spec", "classifier", "detector", "draw", "coord_map", "proto", "pycaffe",
+            "_caffe")
+_FROM = {"Classifier": "classifier", "Detector": "detector", "layers": "net_spec",
+         "params": "net_spec", "NetSpec": "net_spec", "to_proto": "net_spec"}
+
+
+def __getattr__(name):
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _FROM:
+        value = getattr(importlib.import_module(f".{_FROM[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in _OLD:
+        raise AttributeError(f"caffe.{name} is of 2014's pycaffe; use {_OLD[name]}")
+    raise AttributeError(f"module 'caffe' has no attribute {name!r}")
+
+
+_OLD = {
+    "set_phase_test": "caffe.Net(proto, weights, caffe.TEST)",
+    "set_phase_train": "caffe.Net(proto, weights, caffe.TRAIN)",
+}
+
+__all__ = [
+    "TEST", "TRAIN", "AdaDeltaSolver", "AdaGradSolver", "AdamSolver", "Classifier", "Detector",
+    "Error", "Layer", "Net", "NesterovSolver", "NetSpec", "RMSPropSolver", "SGDSolver", "Solver",
+    "Timer", "__version__", "get_solver", "has_nccl", "init_log", "io", "layer_type_list",
+    "layers", "log", "params", "set_device", "set_mode_cpu", "set_mode_gpu", "set_multiprocess",
+    "set_random_seed", "set_solver_count", "set_solver_rank", "solver_count", "solver_rank",
+    "to_proto",
+]

@@ -1,0 +1,1 @@
+"""Messages of Caffe: caffe.proto.caffe_pb2."""

@@ -1,0 +1,311 @@
+"""Net: blobs and parameters by name, forward and backward."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _crema
+from ._context import TEST, TRAIN, context
+from ._crema import Context
+from ._source import Source, path_of, source_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+    from ._layer import Layer
+
+Hook = Callable[[int], Any]
+
+
+class NetLayer:
+    """A layer of a net: its name, type, names of bottoms and tops, and parameters."""
+
+    def __init__(self, name: str, kind: str, bottoms: list[str], tops: list[str],
+                 blobs: list[_crema.Blob]):
+        self.name = name
+        self.type = kind
+        self.bottoms = bottoms
+        self.tops = tops
+        self.blobs = blobs
+
+    def __repr__(self) -> str:
+        return f"<crema.NetLayer {self.name!r} ({self.type})>"
+
+
+class Net:
+    """A net that is ready to run.
+
+    source: the path of a prototxt, its text, a NetParameter, or the bytes of one.
+    weights: a path of weights, or several; fillers do not run for what is in them.
+    phase: TEST (the default) or TRAIN.
+    optimize: lets the net fuse layers and share memory between blobs. Then only inputs, outputs
+        and the blobs named in `keep` have values after a pass.
+    backward: whether backward() can be called. The default is yes for TRAIN, and for nets that
+        have a loss or force_backward.
+    share_with: a net whose parameters this one uses, by the names of layers.
+
+    blobs, params and layers are those of the net: writing into an array changes it at once.
+    A net may be used by one thread at a time; others wait. Nets run without the GIL.
+    """
+
+    def __init__(self, source: Source, weights: str | os.PathLike[str] | Sequence[Any] | None = None,
+                 phase: int = TEST, *, level: int = 0, stages: Iterable[str] | None = None,
+                 context: Context | None = None, optimize: bool = False,
+                 backward: bool | None = None, share_with: Net | None = None,
+                 keep: Iterable[str] = (), memory_budget: int = 0):
+        if phase not in (TRAIN, TEST):
+            raise ValueError(f"phase {phase!r} is neither crema.TRAIN (0) nor crema.TEST (1)")
+        if weights is None:
+            files = []
+        elif isinstance(weights, (str, os.PathLike)):
+            files = [path_of(weights)]
+        else:
+            files = [path_of(file) for file in weights]
+        self._take(_crema.Net(
+            context or _default_context(), *source_of(source), train=phase == TRAIN, weights=files,
+            level=level, stages=list(stages or ()), optimize=optimize, backward=backward,
+            share_with=None if share_with is None else share_with._core, keep=list(keep),
+            memory_budget=memory_budget))
+
+    @classmethod
+    def _of(cls, core: _crema.Net) -> Net:
+        """The net of a solver."""
+        net = cls.__new__(cls)
+        net._take(core)
+        return net
+
+    def _take(self, core: _crema.Net) -> None:
+        self._core = core
+        self._rows = core.layers()
+        self._blob_map: OrderedDict[str, _crema.Blob] = OrderedDict(
+            (name, core.blob(name)) for name in core.blob_names())
+        self._layers: list[Any] | None = None
+        self._params: OrderedDict[str, list[_crema.Blob]] | None = None
+        self._hooks: dict[str, list[Hook]] = {}
+
+    # What the net is.
+
+    @property
+    def name(self) -> str:
+        """The name in the prototxt."""
+        return self._core.name
+
+    @property
+    def phase(self) -> int:
+        """TRAIN or TEST."""
+        return TRAIN if self._core.train else TEST
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the blobs that the caller fills."""
+        return self._core.inputs
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the blobs that no layer reads."""
+        return self._core.outputs
+
+    @property
+    def blobs(self) -> OrderedDict[str, _crema.Blob]:
+        """The blobs by name, in the order of the net."""
+        return self._blob_map
+
+    @property
+    def params(self) -> OrderedDict[str, list[_crema.Blob]]:
+        """The parameters of each layer that has any, such as [weights, bias]."""
+        if self._params is None:
+            self._params = OrderedDict(
+                (layer.name, layer.blobs) for layer in self._net_layers() if layer.blobs)
+        return self._params
+
+    def _net_layers(self) -> list[NetLayer]:
+        return [NetLayer(*row, self._core.layer_blobs(index))
+                for index, row in enumerate(self._rows)]
+
+    @property
+    def layers(self) -> list[NetLayer | Layer]:
+        """The layers in order. A layer of type Python is the object that computes it."""
+        if self._layers is None:
+            objects = [self._core.layer_object(index) for index in range(len(self._rows))]
+            self._layers = [layer if made is None else made
+                            for layer, made in zip(self._net_layers(), objects)]
+        return self._layers
+
+    @property
+    def layer_names(self) -> list[str]:
+        """The names of the layers in order."""
+        return [row[0] for row in self._rows]
+
+    # Running it.
+
+    def _index(self, name: str) -> int:
+        for index, row in enumerate(self._rows):
+            if row[0] == name:
+                return index
+        raise ValueError(f"there is no layer {name!r} in net {self.name!r}; its layers are "
+                         + ", ".join(self.layer_names))
+
+    def _run_forward(self, first: int, last: int) -> float:
+        if not self._hooks.get("before_forward") and not self._hooks.get("after_forward"):
+            return self._core.forward_part(first, last)
+        loss = 0.0
+        for index in range(first, last + 1):
+            for hook in self._hooks.get("before_forward", ()):
+                hook(index)
+            loss += self._core.forward_part(index, index)
+            for hook in self._hooks.get("after_forward", ()):
+                hook(index)
+        return loss
+
+    def _run_backward(self, first: int, last: int) -> None:
+        if not self._hooks.get("before_backward") and not self._hooks.get("after_backward"):
+            if first == len(self._rows) - 1 and last == 0:
+                self._core.backward()
+            else:
+                self._core.backward_part(first, last)
+            return
+        for index in range(first, last - 1, -1):
+            for hook in self._hooks.get("before_backward", ()):
+                hook(index)
+            self._core.backward_part(index, index)
+            for hook in self._hooks.get("after_backward", ()):
+                hook(index)
+
+    def forward(self, blobs: Iterable[str] | None = None, start: str | None = None,
+                end: str | None = None, **inputs: Any) -> dict[str, Array]:
+        """Runs the layers from `start` to `end`, both included; all without them.
+
+        Inputs may be given by name: net.forward(data=images). Returns the outputs, or the tops of
+        `end`, and `blobs` besides: by name, as views that the next forward writes.
+        """
+        if not inputs and blobs is None and start is None and end is None and not self._hooks:
+            self._core.forward()
+            named = self._blob_map
+            return {name: named[name].data for name in self._core.outputs}
+        first = 0 if start is None else self._index(start)
+        last = len(self._rows) - 1 if end is None else self._index(end)
+        names = list(self.outputs if end is None else self._rows[last][3])
+        names += [name for name in blobs or () if name not in names]
+        if inputs:
+            if set(inputs) != set(self.inputs):
+                raise ValueError(f"the arguments {sorted(inputs)} are not the inputs of the net, "
+                                 f"{self.inputs}")
+            for name, values in inputs.items():
+                blob = self._blob_map[name]
+                if blob.shape and values.shape[0] != blob.shape[0]:
+                    raise ValueError(f"input {name!r} has {values.shape[0]} samples, and the "
+                                     f"blob {blob.shape[0]}; reshape the blob first")
+                blob.data[...] = values
+        self._run_forward(first, last)
+        return {name: self._blob_map[name].data for name in names}
+
+    def backward(self, diffs: Iterable[str] | None = None, start: str | None = None,
+                 end: str | None = None, **outputs: Any) -> dict[str, Array]:
+        """Runs the layers from `start` back to `end`, both included; all without them.
+
+        Gradients of outputs may be given by name: net.backward(prob=gradient). Those of parameters
+        add up; clear_param_diffs() begins a new sum. Returns the gradients of the inputs, or of the
+        bottoms of `end`, and of the blobs in `diffs`.
+        """
+        first = len(self._rows) - 1 if start is None else self._index(start)
+        last = 0 if end is None else self._index(end)
+        names = list(self.inputs if end is None else self._rows[last][2])
+        names += [name for name in diffs or () if name not in names]
+        if outputs:
+            expected = self.outputs if start is None else self._rows[first][3]
+            if set(outputs) != set(expected):
+                raise ValueError(f"the arguments {sorted(outputs)} are not the outputs {expected}")
+            for name, values in outputs.items():
+                self._blob_map[name].diff[...] = values
+        self._run_backward(first, last)
+        return {name: self._blob_map[name].diff for name in names}
+
+    def set_data(self, images: Any, labels: Any, layer: str | None = None) -> None:
+        """Gives the layer of type MemoryData, or the one that is named, its samples: copies.
+
+        images: (N, C, H, W), with C, H and W of the layer's settings. labels: N numbers.
+        """
+        import numpy as np
+
+        if layer is None:
+            names = [row[0] for row in self._rows if row[1] == "MemoryData"]
+            if len(names) != 1:
+                raise ValueError(f"net {self.name!r} has {len(names)} layers of type MemoryData; "
+                                 "name one")
+            layer = names[0]
+        images = np.ascontiguousarray(images, dtype=np.float32)
+        labels = np.ascontiguousarray(labels, dtype=np.float32)
+        if images.ndim == 0 or labels.size != len(images):
+            raise ValueError(f"{labels.size} labels are not those of images of {images.shape}")
+        self._core.set_memory_data(layer, images.tobytes(), labels.tobytes())
+
+    def reshape(self) -> None:
+        """Computes all shapes from those of the inputs, as forward does by itself."""
+        self._core.reshape()
+
+    def clear_param_diffs(self) -> None:
+        """Sets the gradients of the parameters to zero."""
+        self._core.clear_gradients()
+
+    def before_forward(self, hook: Hook) -> None:
+        """Calls hook(index of the layer) before each layer runs."""
+        self._hooks.setdefault("before_forward", []).append(hook)
+
+    def after_forward(self, hook: Hook) -> None:
+        """Calls hook(index of the layer) behind each layer."""
+        self._hooks.setdefault("after_forward", []).append(hook)
+
+    def before_backward(self, hook: Hook) -> None:
+        """Calls hook(index of the layer) before each layer runs backward."""
+        self._hooks.setdefault("before_backward", []).append(hook)
+
+    def after_backward(self, hook: Hook) -> None:
+        """Calls hook(index of the layer) behind the backward pass of each layer."""
+        self._hooks.setdefault("after_backward", []).append(hook)
+
+    # Weights.
+
+    def load(self, weights: Source, strict: bool = False) -> _crema.LoadReport:
+        """Copies weights by the names of layers, from a file, a NetParameter or its bytes.
+
+        strict: an Error if a layer of the net or of the weights has no counterpart.
+        """
+        source, kind = source_of(weights)
+        return self._core.load(source, is_message=kind == "message", strict=strict)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the weights: as HDF5 if the name ends in .h5, else as a .caffemodel."""
+        self._core.save(os.fsencode(path))
+
+    def share_with(self, other: Net) -> None:
+        """Uses the parameters of `other` from now on, by the names of layers."""
+        self._core.share_with(other._core)
+        self._params = self._layers = None
+
+    def to_bytes(self, weights: bool = True) -> bytes:
+        """The net as a serialised NetParameter."""
+        return self._core.message(weights)
+
+    def to_prototxt(self) -> str:
+        """The net as a prototxt."""
+        return self._core.prototxt()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.to_bytes(), self.phase)
+
+    def __repr__(self) -> str:
+        phase = "TRAIN" if self._core.train else "TEST"
+        return f"<crema.Net {self.name!r}, {len(self._rows)} layers, {phase}>"
+
+
+def _default_context() -> Context:
+    return context()
+
+
+def _unpickled(kind: type[Net], message: bytes, phase: int) -> Net:
+    return kind._of(Net(message, phase=phase)._core)

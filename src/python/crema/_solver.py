@@ -1,0 +1,152 @@
+"""Solver: trains a net by the settings of a solver prototxt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from . import _crema
+from ._context import context
+from ._crema import Context
+from ._net import Net
+from ._source import Source, path_of, source_of
+
+
+Result = TypeVar("Result")
+
+
+class Solver:
+    """Trains a net.
+
+    source: the path of a solver prototxt, its text, a SolverParameter, or the bytes of one.
+    settings: values in place of those in the files, such as base_lr=0.01, or, of layers,
+        {'net.conv1.num_output': 32}.
+    weights: files to start from. seed: in place of random_seed.
+    optimize: lets the nets fuse layers and share memory between blobs; it trains faster, and blobs
+        other than inputs and outputs have no values to look at.
+
+    Ctrl-C stops solve and step between two iterations, behind a snapshot if the solver writes any,
+    and raises KeyboardInterrupt. Training runs without the GIL.
+    """
+
+    _net_class: type[Net] = Net
+    _type: str | None = None
+
+    def __init__(self, source: Source, settings: Mapping[str, Any] | None = None, *,
+                 weights: str | os.PathLike[str] | Sequence[Any] | None = None,
+                 seed: int | None = None, context: Context | None = None, optimize: bool = False,
+                 memory_budget: int = 0):
+        if isinstance(weights, (str, os.PathLike)):
+            weights = [weights]
+        self._core = _crema.Solver(
+            context or _default_context(), *source_of(source), type=self._type,
+            set=[f"{field}={_text(value)}" for field, value in (settings or {}).items()],
+            weights=None if weights is None else [path_of(file) for file in weights], seed=seed,
+            optimize=optimize, memory_budget=memory_budget)
+        self._net: Net | None = None
+        self._test_nets: list[Net] | None = None
+        self._callbacks: list[tuple[Callable[[], Any], Callable[[], Any]]] = []
+        #: Called behind each iteration with an IterationReport, behind each test with a TestReport,
+        #: and behind each snapshot with the path of the state.
+        self.on_iteration: Callable[[_crema.IterationReport], Any] | None = None
+        self.on_test: Callable[[_crema.TestReport], Any] | None = None
+        self.on_snapshot: Callable[[str], Any] | None = None
+
+    @property
+    def net(self) -> Net:
+        """The net that is trained."""
+        if self._net is None:
+            self._net = self._net_class._of(self._core.net())
+        return self._net
+
+    @property
+    def test_nets(self) -> list[Net]:
+        """The nets that are tested, which share its parameters."""
+        if self._test_nets is None:
+            self._test_nets = [self._net_class._of(core) for core in self._core.test_nets()]
+        return self._test_nets
+
+    @property
+    def type(self) -> str:
+        """The update rule, such as "SGD"."""
+        return self._core.type
+
+    @property
+    def iteration(self) -> int:
+        """The number of iterations done."""
+        return self._core.iteration
+
+    @property
+    def max_iterations(self) -> int:
+        """max_iter of the settings; 0 without."""
+        return self._core.max_iterations
+
+    @property
+    def learning_rate(self) -> float:
+        """That of the next iteration."""
+        return self._core.rate
+
+    def _run(self, body: Callable[[], Result]) -> Result:
+        """Runs `body` with the hooks of this object. The library has them no longer than that."""
+        core = self._core
+        hooks: dict[str, Any] = {"on_iteration": self.on_iteration, "on_test": self.on_test,
+                                 "on_snapshot": self.on_snapshot}
+        if self._callbacks:
+            hooks["before_iteration"] = lambda: [start() for start, _ in self._callbacks]
+            hooks["before_update"] = lambda: [ready() for _, ready in self._callbacks]
+        for name, hook in hooks.items():
+            setattr(core, name, hook)
+        try:
+            return body()
+        finally:
+            for name in hooks:
+                setattr(core, name, None)
+
+    def solve(self) -> bool:
+        """Trains up to max_iter, with the tests and snapshots of the settings."""
+        return self._run(self._core.solve)
+
+    def step(self, iterations: int) -> bool:
+        """Trains so many iterations."""
+        return self._run(lambda: self._core.step(iterations))
+
+    def test(self) -> list[_crema.TestReport]:
+        """Runs all test nets."""
+        return self._run(self._core.test)
+
+    def apply_update(self) -> None:
+        """Updates the parameters by their gradients, as an iteration does behind backward."""
+        self._core.apply_update()
+
+    def add_callback(self, on_start: Callable[[], Any],
+                     on_gradients_ready: Callable[[], Any]) -> None:
+        """Calls on_start before each iteration, and on_gradients_ready before each update."""
+        self._callbacks.append((on_start, on_gradients_ready))
+
+    def snapshot(self) -> str:
+        """Writes weights and state; returns the path of the state."""
+        return self._run(self._core.snapshot)
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Continues from a .solverstate."""
+        self._core.restore(os.fsencode(path))
+
+    def resume(self) -> str:
+        """Continues from the newest snapshot with the solver's prefix; "" if there is none."""
+        return self._core.resume()
+
+    def __repr__(self) -> str:
+        return f"<crema.Solver {self.type}, iteration {self.iteration}>"
+
+
+def _default_context() -> Context:
+    return context()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_text, value))
+    return str(value)

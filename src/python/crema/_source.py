@@ -1,0 +1,36 @@
+"""What names a net or a solver: a path, a message, its bytes, or the text of a prototxt."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol, Union
+
+
+class Message(Protocol):
+    """A message of protocol buffers, of any version of its package."""
+
+    def SerializeToString(self) -> bytes: ...
+
+
+Source = Union[str, "os.PathLike[str]", bytes, Message]
+
+
+def source_of(source: Any) -> tuple[bytes, str]:
+    """(bytes, kind) as _crema takes them.
+
+    A str is a path, or the text of a prototxt where it has a line break or a brace.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes(source), "message"
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        return source.encode(), "text"
+    if hasattr(source, "SerializeToString"):
+        return source.SerializeToString(), "message"
+    if hasattr(source, "to_proto"):  # a NetSpec
+        return source.to_proto().SerializeToString(), "message"
+    return os.fsencode(source), "file"
+
+
+def path_of(path: str | os.PathLike[str]) -> str:
+    """A path as the library takes it."""
+    return os.fsdecode(os.fspath(path))

@@ -1,0 +1,292 @@
+#include "python/net.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "crema/memory_data.hpp"
+#include "crema/parameter_arena.hpp"
+#include "model/text_format.hpp"
+#include "proto/net.pb.h"
+#include "python/blob.hpp"
+#include "python/errors.hpp"
+#include "python/in_place.hpp"
+#include "python/messages.hpp"
+#include "python/python_layer.hpp"
+
+namespace crema::python {
+
+NetHolder::NetHolder(std::shared_ptr<Context> context, std::unique_ptr<Net> net)
+    : context_(std::move(context)),
+      busy_(std::make_shared<std::recursive_mutex>()),
+      own_(std::move(net)),
+      net_(own_.get()) {}
+
+NetHolder::NetHolder(std::shared_ptr<Context> context, std::shared_ptr<void> owner,
+                     std::shared_ptr<std::recursive_mutex> busy, Net& net)
+    : context_(std::move(context)), owner_(std::move(owner)), busy_(std::move(busy)), net_(&net) {}
+
+namespace {
+
+/// Whether a net of phase TEST has a backward pass: it asks for gradients, or has a loss.
+bool wants_backward(const NetParameter& param) {
+  if (param.force_backward()) return true;
+  const auto is_loss = [](const LayerParameter& layer) {
+    const auto& weights = layer.loss_weight();
+    return layer.type().find("Loss") != std::string::npos ||
+           std::ranges::any_of(weights, [](float weight) { return weight != 0; });
+  };
+  return std::ranges::any_of(param.layer(), is_loss);
+}
+
+void make_net(SharedNet* made, const SharedContext& context, const nb::bytes& source,
+              const std::string& kind, bool train, const std::vector<std::string>& weights,
+              int level, const std::vector<std::string>& stages, bool optimize,
+              std::optional<bool> backward, const SharedNet* share_with,
+              const std::vector<std::string>& keep, size_t memory_budget) {
+  NetOptions options;
+  options.phase = train ? Phase::train : Phase::test;
+  options.level = level;
+  options.stages = stages;
+  options.weights = weights;
+  options.keep_all = !optimize;
+  options.keep = keep;
+  options.memory_budget = memory_budget;
+  if (share_with != nullptr) options.share_params_with = &share_with->holder->net();
+  const std::string bytes = string_of(source);
+  const nb::gil_scoped_release release;
+  NetParameter param;
+  SourceMap map;
+  read_message(bytes, kind, param, map);
+  const bool runs_back = backward.value_or(train || (!optimize && wants_backward(param)));
+  options.backward = runs_back ? NetOptions::Backward::yes : NetOptions::Backward::no;
+  auto net = std::make_unique<Net>(param, map, *context.context, options);
+  new (made) SharedNet{std::make_shared<NetHolder>(context.context, std::move(net))};
+}
+
+/// The blobs whose values are kept, in the order of the net.
+std::vector<std::string> blob_names(const SharedNet& self) {
+  std::vector<std::string> names;
+  for (std::string& name : self.holder->net().blob_names()) {
+    try {
+      self.holder->net().blob(name);
+    } catch (const Error&) {  // fused away, or not kept
+      continue;
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+BlobView blob(const SharedNet& self, const std::string& name) {
+  const std::shared_ptr<NetHolder> holder = self.holder;
+  Net& net = holder->net();
+  const auto reshape = [&net, name](const Shape& shape) {
+    if (std::ranges::count(net.inputs(), name) == 0)
+      throw Error("blob '", name, "' is no input of the net: its shape, ",
+                  net.blob(name).shape().str(), ", follows from those of the inputs");
+    net.reshape_input(name, shape);
+  };
+  return {net.blob(name), net.context(), reshape, holder};
+}
+
+Layer& layer_at(const SharedNet& self, size_t index) {
+  const auto& layers = self.holder->net().layers();
+  if (index >= layers.size()) throw nb::index_error("there is no such layer");
+  return *layers[index];
+}
+
+/// (name, type, bottoms, tops) of each layer.
+nb::list layers(const SharedNet& self) {
+  nb::list all;
+  for (const Layer* layer : self.holder->net().layers()) {
+    nb::list bottoms, tops;
+    for (const std::string& name : layer->param().bottom()) bottoms.append(name);
+    for (const std::string& name : layer->param().top()) tops.append(name);
+    all.append(nb::make_tuple(layer->name(), layer->type(), bottoms, tops));
+  }
+  return all;
+}
+
+std::vector<BlobView> layer_blobs(const SharedNet& self, size_t index) {
+  std::vector<BlobView> blobs;
+  for (const auto& parameter : layer_at(self, index).params())
+    blobs.emplace_back(*parameter, self.holder->net().context(), self.holder);
+  return blobs;
+}
+
+/// The object of a layer of type Python; None for other layers.
+nb::object layer_object(const SharedNet& self, size_t index) {
+  return object_of(layer_at(self, index));
+}
+
+double forward(const SharedNet& self) {
+  return self.holder->alone([&] { return self.holder->net().forward(); });
+}
+
+double forward_part(const SharedNet& self, size_t first, size_t last) {
+  Net& net = self.holder->net();
+  return self.holder->alone([&] {
+    if (first == 0 && last + 1 == net.layers().size()) return net.forward();
+    net.reshape();
+    before_forward(net, first, last);
+    const double loss = net.forward(first, last);
+    after_forward(net, first, last);
+    return loss;
+  });
+}
+
+void backward(const SharedNet& self) {
+  Net& net = self.holder->net();
+  self.holder->alone([&] {
+    net.backward();
+    after_backward(net, net.layers().size() - 1, 0);
+  });
+}
+
+void backward_part(const SharedNet& self, size_t first, size_t last) {
+  Net& net = self.holder->net();
+  self.holder->alone([&] {
+    before_backward(net, first, last);
+    net.backward(first, last);
+    after_backward(net, first, last);
+  });
+}
+
+void clear_gradients(const SharedNet& self) {
+  Net& net = self.holder->net();
+  net.clear_gradients();
+  // Arrays that scripts hold show it.
+  net.params().settle_gradients();
+}
+
+LoadReport load(const SharedNet& self, const nb::bytes& source, bool is_message, bool strict) {
+  const std::string bytes = string_of(source);
+  return self.holder->alone([&] {
+    if (!is_message) return self.holder->net().load_weights(bytes, strict);
+    NetParameter weights;
+    SourceMap map;
+    read_message(bytes, "message", weights, map);
+    return self.holder->net().load_weights(weights, strict);
+  });
+}
+
+void save(const SharedNet& self, const nb::bytes& path) {
+  const std::string name = string_of(path);
+  self.holder->alone([&] { self.holder->net().save_weights(name); });
+}
+
+nb::bytes message(const SharedNet& self, bool with_weights) {
+  NetParameter param;
+  self.holder->alone([&] { self.holder->net().save(param); });
+  if (!with_weights) {
+    for (LayerParameter& layer : *param.mutable_layer()) layer.clear_blobs();
+  }
+  return bytes_of(param);
+}
+
+std::string prototxt(const SharedNet& self) {
+  NetParameter param;
+  self.holder->alone([&] { self.holder->net().save(param); });
+  for (LayerParameter& layer : *param.mutable_layer()) layer.clear_blobs();
+  return prototxt_of(param);
+}
+
+/// Lets layers use the values of those of the other net that have their names.
+void share_with(const SharedNet& self, const SharedNet& other) {
+  Net& theirs = other.holder->net();
+  Net& ours = self.holder->net();
+  if (&ours.context() != &theirs.context() &&
+      (ours.context().on_gpu() || theirs.context().on_gpu()))
+    throw Error("nets on a GPU share parameters only if they have one context");
+  const auto each = [&](const auto& body) {
+    for (Layer* layer : ours.layers()) {
+      if (layer->params().empty() || !theirs.has_layer(layer->name())) continue;
+      body(*layer, theirs.layer(layer->name()));
+    }
+  };
+  // All is checked before anything is shared.
+  each([](const Layer& layer, const Layer& source) {
+    bool fits = layer.params().size() == source.params().size();
+    for (size_t i = 0; fits && i < layer.params().size(); ++i)
+      fits = layer.params()[i]->shape() == source.params()[i]->shape() &&
+             layer.params()[i]->data.dtype() == source.params()[i]->data.dtype();
+    if (!fits)
+      throw Error("its parameters differ in number or shape from those of the other net")
+          .in_layer(layer.name(), layer.type());
+  });
+  each([](Layer& layer, const Layer& source) {
+    for (size_t i = 0; i < layer.params().size(); ++i)
+      layer.params()[i]->attach(source.params()[i]->storage());
+  });
+}
+
+void reshape(const SharedNet& self) {
+  self.holder->alone([&] { self.holder->net().reshape(); });
+}
+
+std::vector<std::pair<std::string, std::string>> summary(const SharedNet& self) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const NetStep& step : self.holder->net().steps()) rows.emplace_back(step.name, step.engine);
+  return rows;
+}
+
+/// Gives a MemoryData layer records: copies of the arrays.
+void set_memory_data(const SharedNet& self, const std::string& layer, const nb::bytes& data,
+                     const nb::bytes& labels) {
+  const auto values = [](const nb::bytes& bytes) {
+    const auto* begin = reinterpret_cast<const float*>(bytes.c_str());
+    return std::vector<float>(begin, begin + bytes.size() / sizeof(float));
+  };
+  MemoryData::of(self.holder->net().layer(layer)).set(values(data), values(labels));
+}
+
+}  // namespace
+
+void bind_net(nb::module_& module) {
+  nb::class_<LoadReport>(module, "LoadReport", "What became of each layer's weights.")
+      .def_ro("loaded", &LoadReport::loaded)
+      .def_ro("missing", &LoadReport::missing)
+      .def_ro("unused", &LoadReport::unused)
+      .def("__str__", &LoadReport::str);
+  nb::class_<SharedNet>(module, "Net", nb::is_weak_referenceable())
+      .def("__init__", make_net, nb::arg("context"), nb::arg("source"), nb::arg("kind"),
+           nb::kw_only(), nb::arg("train"), nb::arg("weights"), nb::arg("level"), nb::arg("stages"),
+           nb::arg("optimize"), nb::arg("backward").none(), nb::arg("share_with").none(),
+           nb::arg("keep"), nb::arg("memory_budget"))
+      .def_prop_ro("name", [](const SharedNet& self) { return self.holder->net().name(); })
+      .def_prop_ro("train",
+                   [](const SharedNet& self) { return self.holder->net().phase() == Phase::train; })
+      .def_prop_ro("inputs", [](const SharedNet& self) { return self.holder->net().inputs(); })
+      .def_prop_ro("outputs", [](const SharedNet& self) { return self.holder->net().outputs(); })
+      .def("blob_names", blob_names)
+      .def("blob", blob, nb::arg("name"))
+      .def("loss_weight",
+           [](const SharedNet& self, const std::string& name) {
+             return self.holder->net().loss_weight(name);
+           })
+      .def("layers", layers)
+      .def("layer_blobs", layer_blobs, nb::arg("index"))
+      .def("layer_object", layer_object, nb::arg("index"))
+      .def("forward", forward)
+      .def("forward_part", forward_part, nb::arg("first"), nb::arg("last"))
+      .def("backward", backward)
+      .def("backward_part", backward_part, nb::arg("first"), nb::arg("last"))
+      .def("reshape", reshape)
+      .def("clear_gradients", clear_gradients)
+      .def("load", load, nb::arg("source"), nb::arg("is_message"), nb::arg("strict"))
+      .def("save", save, nb::arg("path"))
+      .def("message", message, nb::arg("with_weights"))
+      .def("prototxt", prototxt)
+      .def("share_with", share_with, nb::arg("other"))
+      .def("steps", summary)
+      .def("set_memory_data", set_memory_data, nb::arg("layer"), nb::arg("data"),
+           nb::arg("labels"));
+}
+
+}  // namespace crema::python

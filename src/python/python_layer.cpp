@@ -1,0 +1,230 @@
+// PythonLayer: calls setup, reshape, forward and backward of an object that crema._layer makes.
+//
+// A layer without bottoms is a source of data: its reshape and forward run in fetch(), on blobs of
+// their own, which forward_cpu() copies. So each batch may have another shape.
+//
+// What add_blob() declares in setup() gets its first values there. The net would overwrite them by
+// a filler, so the filler is "not a number", and prepare_reference() writes the values where no
+// file of weights has brought others.
+#include "python/python_layer.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/carried_state.hpp"
+#include "crema/registry.hpp"
+#include "proto/layer.pb.h"
+#include "python/blob.hpp"
+#include "python/errors.hpp"
+
+namespace crema::python {
+namespace {
+
+/// As long as it lives, the blobs that were given to Python exist.
+class Lent {
+ public:
+  Lent() = default;
+  ~Lent() { *valid_ = false; }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+
+  /// With the GIL.
+  nb::list list(Blobs blobs, const Context& context) const {
+    nb::list views;
+    for (Blob* const blob : blobs) {
+      const auto reshape = [blob](const Shape& shape) { blob->reshape(shape); };
+      views.append(nb::cast(BlobView(*blob, context, reshape, nullptr, valid_)));
+    }
+    return views;
+  }
+
+ private:
+  std::shared_ptr<bool> valid_ = std::make_shared<bool>(true);
+};
+
+class PythonLayer : public Layer, public CarriesState {
+ public:
+  explicit PythonLayer(const LayerInit& init) : Layer(init) {
+    const PythonParameter& given = param().python_param();
+    if (given.module().empty() || given.layer().empty())
+      throw Error(
+          "python_param needs the module and the name of the class: python_param { module: 'm' "
+          "layer: 'MyLayer' }");
+    call_python([&] {
+      const nb::object make = nb::module_::import_("crema._layer").attr("make");
+      const nb::object add_blob =
+          nb::cpp_function([this, alive = alive_](const std::vector<int64_t>& dims) {
+            if (!*alive || !setting_up_)
+              throw Error(
+                  "blobs.add_blob is for setup(): the parameters of a layer are fixed behind it");
+            return declare(dims);
+          });
+      object_ = make(given.module(), given.layer(), name(), given.param_str(),
+                     phase() == Phase::train ? 0 : 1, add_blob);
+      has_state_ = nb::hasattr(object_, "state");
+      shrinks_ =
+          nb::cast<bool>(nb::bool_(nb::getattr(object_, "shapes_from_values", nb::bool_(false))));
+    });
+  }
+
+  ~PythonLayer() override {
+    *alive_ = false;
+    if (!Py_IsInitialized()) {
+      object_.release();
+      return;
+    }
+    const nb::gil_scoped_acquire gil;
+    object_ = nb::object();
+  }
+
+  const nb::object& object() const { return object_; }
+
+  Arity arity() const override { return {0, -1, 0, -1}; }
+  TopShapes top_shapes() const override {
+    if (is_data()) return TopShapes::per_batch;
+    return shrinks_ ? TopShapes::from_values : TopShapes::fixed;
+  }
+  bool has_gradient(int /*top*/) const override { return !is_data(); }
+  std::string changes() const override { return "the attributes of its Python object"; }
+  const CarriesState* carries_state() const override { return has_state_ ? this : nullptr; }
+
+  void setup(Blobs bottom, Blobs top) override {
+    setting_up_ = true;
+    call("setup", bottom, top);
+    setting_up_ = false;
+    for (const auto& parameter : params()) {
+      Tensor first(parameter->shape(), parameter->data.dtype());
+      first.copy_from(parameter->data);
+      first_values_.push_back(std::move(first));
+    }
+    if (!is_data()) return;
+    for (size_t t = 0; t < top.size(); ++t)
+      batch_.push_back(std::make_unique<Blob>(top[t]->shape(), top[t]->data.dtype()));
+  }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    if (!is_data() || !has_batch_) call("reshape", bottom, top);
+    if (!is_data()) return;
+    for (size_t t = 0; t < top.size(); ++t) {
+      if (has_batch_) {
+        top[t]->reshape(batch_[t]->shape());
+      } else {
+        batch_[t]->reshape(top[t]->shape());
+      }
+    }
+  }
+
+  void fetch(Blobs top) override {
+    if (!has_batch_) {
+      const std::vector<Blob*> batch = batch_blobs();
+      call("reshape", {}, batch);
+      call("forward", {}, batch);
+      has_batch_ = true;
+    }
+    for (size_t t = 0; t < top.size(); ++t) top[t]->reshape(batch_[t]->shape());
+  }
+
+  void forward_cpu(Blobs bottom, Blobs top) override {
+    if (is_data()) {
+      for (size_t t = 0; t < top.size(); ++t) top[t]->data.copy_from(batch_[t]->data);
+      has_batch_ = false;
+      return;
+    }
+    // As published: before each pass. What it draws or allocates there belongs to the pass.
+    call("reshape", bottom, top);
+    call("forward", bottom, top);
+  }
+
+  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+    if (is_data()) return;
+    const Lent lent;
+    call_python([&] {
+      nb::list flags;
+      for (const bool flag : propagate) flags.append(nb::bool_(flag));
+      object_.attr("backward")(lent.list(top, context()), flags, lent.list(bottom, context()));
+    });
+  }
+
+  void prepare_reference(Blobs /*bottom*/, Blobs /*top*/) override {
+    for (size_t i = 0; i < first_values_.size(); ++i) {
+      Tensor& values = params()[i]->data;
+      if (values.count() > 0 && std::isnan(values.at(0))) values.copy_from(first_values_[i]);
+    }
+    first_values_.clear();
+  }
+
+  std::vector<Tensor> carried() const override {
+    return call_python([&] {
+      const nb::object encode = nb::module_::import_("crema._layer").attr("encode_state");
+      std::vector<Tensor> state;
+      for (const nb::handle values : encode(object_.attr("state")())) {
+        const auto numbers = nb::cast<std::vector<double>>(values);
+        Tensor tensor(Shape{static_cast<int64_t>(numbers.size())}, DType::f64);
+        std::copy(numbers.begin(), numbers.end(), tensor.overwrite<double>());
+        state.push_back(std::move(tensor));
+      }
+      return state;
+    });
+  }
+
+  void carry(const std::vector<Tensor>& state) override {
+    if (state.empty()) return;
+    call_python([&] {
+      nb::list all;
+      for (const Tensor& tensor : state) {
+        nb::list numbers;
+        for (int64_t i = 0; i < tensor.count(); ++i) numbers.append(tensor.at(i));
+        all.append(numbers);
+      }
+      object_.attr("set_state")(nb::module_::import_("crema._layer").attr("decode_state")(all));
+    });
+  }
+
+ private:
+  bool is_data() const { return param().bottom_size() == 0; }
+
+  std::vector<Blob*> batch_blobs() const {
+    std::vector<Blob*> blobs;
+    for (const auto& blob : batch_) blobs.push_back(blob.get());
+    return blobs;
+  }
+
+  void call(const char* method, Blobs bottom, Blobs top) const {
+    const Lent lent;
+    call_python(
+        [&] { object_.attr(method)(lent.list(bottom, context()), lent.list(top, context())); });
+  }
+
+  BlobView declare(const std::vector<int64_t>& dims) {
+    Parameter& parameter =
+        add_param(Shape(dims), Filler::constant(std::numeric_limits<double>::quiet_NaN()));
+    parameter.data.fill(0);
+    return {parameter, context(), nullptr, alive_};
+  }
+
+  nb::object object_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  bool has_state_ = false, shrinks_ = false, setting_up_ = false;
+  std::vector<Tensor> first_values_;          // of params(), until they are written
+  std::vector<std::unique_ptr<Blob>> batch_;  // of a source
+  bool has_batch_ = false;                    // forward_cpu() has not written it yet
+};
+
+}  // namespace
+
+nb::object object_of(const Layer& layer) {
+  const auto* const python = dynamic_cast<const PythonLayer*>(&layer);
+  return python != nullptr ? python->object() : nb::none();
+}
+
+void bind_python_layer(nb::module_& module) {
+  Registry::instance().add<PythonLayer>("Python");
+  module.def("layer_types", [] { return Registry::instance().types(); });
+}
+
+}  // namespace crema::python

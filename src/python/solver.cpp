@@ -1,0 +1,245 @@
+// Solver in Python: its hooks call Python, and Ctrl-C stops it between two iterations.
+#include "python/solver.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crema/solver.hpp"
+#include "model/upgrade/upgrade.hpp"
+#include "proto/solver.pb.h"
+#include "python/context.hpp"
+#include "python/errors.hpp"
+#include "python/log.hpp"
+#include "python/messages.hpp"
+#include "python/net.hpp"
+
+namespace crema::python {
+namespace {
+
+/// The published name of the solver's type.
+std::string type_of(const SolverParameter& param) {
+  const std::string successor = param.has_solver_type() ? successor_of_solver_type(param) : "";
+  return successor.empty() ? param.type() : successor;
+}
+
+class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
+ public:
+  SolverHolder(std::shared_ptr<Context> context, const SolverParameter& param, const SourceMap& map,
+               const SolverOptions& options)
+      : context_(std::move(context)), param_(param), solver_(param, map, *context_, options) {
+    solver_.poll = [this] { return poll(); };
+    solver_.before_iteration = [this] { call(before_iteration); };
+    solver_.before_update = [this] { call(before_update); };
+    solver_.on_iteration = [this](const IterationReport& report) { tell(report); };
+    solver_.on_test = [this](const TestReport& report) {
+      log_test(report);
+      call(on_test, report);
+    };
+    solver_.on_snapshot = [this](const std::string& path) {
+      log(Severity::info, text("Snapshotting to ", path, " and its .caffemodel"));
+      call(on_snapshot, path);
+    };
+  }
+  ~SolverHolder() = default;
+  SolverHolder(const SolverHolder&) = delete;
+  SolverHolder& operator=(const SolverHolder&) = delete;
+
+  Solver& solver() { return solver_; }
+  const SolverParameter& param() const { return param_; }
+
+  SharedNet net() { return shared(solver_.net()); }
+  std::vector<SharedNet> test_nets() {
+    std::vector<SharedNet> nets;
+    for (const auto& net : solver_.test_nets()) nets.push_back(shared(*net));
+    return nets;
+  }
+
+  /// Runs `body` without the GIL, when no other thread runs one of the nets. Raises what stopped
+  /// it.
+  template <class Body>
+  auto alone(const Body& body) {
+    raised_.reset();
+    auto result = [&] {
+      const nb::gil_scoped_release release;
+      const std::lock_guard lock(*busy_);
+      return body();
+    }();
+    if (raised_) {
+      nb::python_error raised = std::move(*raised_);
+      raised_.reset();
+      raised.restore();
+      throw nb::python_error();
+    }
+    return result;
+  }
+
+  /// Callables, or None.
+  nb::object before_iteration, before_update, on_iteration, on_test, on_snapshot;
+
+ private:
+  SharedNet shared(Net& net) {
+    return {std::make_shared<NetHolder>(context_, shared_from_this(), busy_, net)};
+  }
+
+  SolverAction poll() {
+    const nb::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() == 0) return SolverAction::none;
+    raised_.emplace();
+    return SolverAction::stop;
+  }
+
+  template <class... Args>
+  void call(const nb::object& hook, const Args&... args) {
+    // No Python object is touched here without the GIL, but for this pointer.
+    if (!hook.is_valid()) return;
+    call_python([&] { hook(args...); });
+  }
+
+  void tell(const IterationReport& report) {
+    seconds_ += report.seconds;
+    ++iterations_;
+    if (param_.display() > 0 && report.iteration % param_.display() == 0) {
+      log_iteration(solver_.net(), report, seconds_, iterations_);
+      seconds_ = 0;
+      iterations_ = 0;
+    }
+    call(on_iteration, report);
+  }
+
+  std::shared_ptr<Context> context_;
+  SolverParameter param_;
+  std::shared_ptr<std::recursive_mutex> busy_ = std::make_shared<std::recursive_mutex>();
+  Solver solver_;
+  std::optional<nb::python_error> raised_;  // by a signal
+  double seconds_ = 0;
+  int iterations_ = 0;
+};
+
+struct SharedSolver {
+  std::shared_ptr<SolverHolder> holder;
+};
+
+void make_solver(SharedSolver* made, const SharedContext& context, const nb::bytes& source,
+                 const std::string& kind, const std::optional<std::string>& type,
+                 const std::vector<std::string>& set,
+                 const std::optional<std::vector<std::string>>& weights,
+                 std::optional<uint64_t> seed, bool optimize, size_t memory_budget) {
+  SolverOptions options;
+  options.set = set;
+  options.weights = weights;
+  options.seed = seed;
+  options.keep_all = !optimize;
+  options.memory_budget = memory_budget;
+  const std::string bytes = string_of(source);
+  const nb::gil_scoped_release release;
+  SolverParameter param;
+  SourceMap map;
+  read_message(bytes, kind, param, map);
+  if (type && type_of(param) != *type) {
+    param.clear_solver_type();
+    param.set_type(*type);
+  }
+  new (made) SharedSolver{std::make_shared<SolverHolder>(context.context, param, map, options)};
+}
+
+/// A property that is a hook.
+void bind_hook(nb::class_<SharedSolver>& type, const char* name, nb::object SolverHolder::*hook) {
+  type.def_prop_rw(
+      name,
+      [hook](const SharedSolver& self) {
+        const nb::object& set = (*self.holder).*hook;
+        return set.is_valid() ? set : nb::none();
+      },
+      [hook](const SharedSolver& self, const nb::object& set) {
+        (*self.holder).*hook = set.is_none() ? nb::object() : set;
+      });
+}
+
+void bind_reports(nb::module_& module) {
+  nb::class_<IterationReport>(module, "IterationReport", "What an iteration gave.")
+      .def_ro("iteration", &IterationReport::iteration)
+      .def_ro("max_iterations", &IterationReport::max_iterations)
+      .def_ro("loss", &IterationReport::loss)
+      .def_ro("smoothed_loss", &IterationReport::smoothed_loss)
+      .def_ro("rate", &IterationReport::rate)
+      .def_ro("seconds", &IterationReport::seconds)
+      .def_ro("data_wait", &IterationReport::data_wait)
+      .def_ro("images", &IterationReport::images);
+  nb::class_<TestReport>(module, "TestReport", "What a test gave.")
+      .def_ro("iteration", &TestReport::iteration)
+      .def_ro("net", &TestReport::net)
+      .def_ro("loss", &TestReport::loss)
+      .def_ro("is_best", &TestReport::is_best)
+      .def_prop_ro("outputs", [](const TestReport& report) {
+        nb::list outputs;
+        for (const TestReport::Output& output : report.outputs)
+          outputs.append(nb::make_tuple(output.name, output.index, output.value));
+        return outputs;
+      });
+}
+
+}  // namespace
+
+void bind_solver(nb::module_& module) {
+  bind_reports(module);
+  nb::class_<SharedSolver> type(module, "Solver", nb::is_weak_referenceable());
+  type.def("__init__", make_solver, nb::arg("context"), nb::arg("source"), nb::arg("kind"),
+           nb::kw_only(), nb::arg("type").none(), nb::arg("set"), nb::arg("weights").none(),
+           nb::arg("seed").none(), nb::arg("optimize"), nb::arg("memory_budget"));
+  type.def_prop_ro("type", [](const SharedSolver& self) { return type_of(self.holder->param()); });
+  type.def("net", [](const SharedSolver& self) { return self.holder->net(); });
+  type.def("test_nets", [](const SharedSolver& self) { return self.holder->test_nets(); });
+  type.def_prop_ro("iteration",
+                   [](const SharedSolver& self) { return self.holder->solver().iteration(); });
+  type.def_prop_ro("max_iterations",
+                   [](const SharedSolver& self) { return self.holder->solver().max_iterations(); });
+  type.def_prop_ro("rate", [](const SharedSolver& self) { return self.holder->solver().rate(); });
+  type.def_prop_ro("display",
+                   [](const SharedSolver& self) { return self.holder->param().display(); });
+  type.def_prop_ro("message",
+                   [](const SharedSolver& self) { return bytes_of(self.holder->param()); });
+  type.def("solve", [](const SharedSolver& self) {
+    return self.holder->alone([&] { return self.holder->solver().solve(); });
+  });
+  type.def("step", [](const SharedSolver& self, int iterations) {
+    return self.holder->alone([&] { return self.holder->solver().step(iterations); });
+  });
+  type.def("test", [](const SharedSolver& self) {
+    return self.holder->alone([&] { return self.holder->solver().test(); });
+  });
+  type.def("apply_update", [](const SharedSolver& self) {
+    self.holder->alone([&] {
+      self.holder->solver().apply_update();
+      return true;
+    });
+  });
+  type.def("snapshot", [](const SharedSolver& self) {
+    return self.holder->alone([&] { return self.holder->solver().snapshot(); });
+  });
+  type.def("restore", [](const SharedSolver& self, const nb::bytes& path) {
+    const std::string name = string_of(path);
+    self.holder->alone([&] {
+      self.holder->solver().restore(name);
+      return true;
+    });
+  });
+  type.def("resume", [](const SharedSolver& self) {
+    return self.holder->alone([&] { return self.holder->solver().resume(); });
+  });
+  bind_hook(type, "before_iteration", &SolverHolder::before_iteration);
+  bind_hook(type, "before_update", &SolverHolder::before_update);
+  bind_hook(type, "on_iteration", &SolverHolder::on_iteration);
+  bind_hook(type, "on_test", &SolverHolder::on_test);
+  bind_hook(type, "on_snapshot", &SolverHolder::on_snapshot);
+}
+
+}  // namespace crema::python

@@ -1,0 +1,279 @@
+"""Net: how it is made, its errors, weights, parts, threads."""
+
+import os
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import caffe
+import crema
+
+
+def test_net_takes_file_weights_phase_by_position(deploy_net, tmp_path):
+    proto, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
+    proto.write_text(deploy_net)
+    first = caffe.Net(str(proto), caffe.TEST)
+    first.save(str(weights))
+    for net in (caffe.Net(str(proto), str(weights), caffe.TEST),
+                caffe.Net(str(proto), caffe.TEST, weights=str(weights)),
+                caffe.Net(network_file=str(proto), weights=weights, phase=caffe.TEST),
+                caffe.Net(str(proto), caffe.TEST, 0, None, str(weights)),
+                crema.Net(proto, weights)):
+        np.testing.assert_array_equal(net.params["conv"][0].data, first.params["conv"][0].data)
+        assert net.phase == crema.TEST
+
+
+def test_net_of_a_message_in_memory(deploy_net):
+    first = crema.Net(deploy_net)
+    second = crema.Net(first.to_bytes())
+    np.testing.assert_array_equal(second.params["ip"][0].data, first.params["ip"][0].data)
+    assert "weight_filler" in first.to_prototxt()
+    third = crema.Net(first.to_prototxt())
+    third.load(first.to_bytes())
+    np.testing.assert_array_equal(third.params["ip"][0].data, first.params["ip"][0].data)
+
+
+def test_bytes_that_are_no_message(deploy_net):
+    with pytest.raises(crema.Error, match="no serialised"):
+        crema.Net(b"\xff\xff\xff")
+
+
+def test_errors_name_file_line_and_layer(deploy_net, tmp_path):
+    proto = tmp_path / "net.prototxt"
+    proto.write_text(deploy_net.replace("kernel_size: 3", "kernel_size: 30"))
+    with pytest.raises(RuntimeError) as caught:
+        caffe.Net(str(proto), caffe.TEST)
+    error = caught.value
+    assert isinstance(error, crema.Error) and isinstance(error, caffe.Error)
+    assert error.file == str(proto) and error.layer == "conv" and error.line in (4, 5)
+    assert str(proto) in str(error)
+    with pytest.raises(RuntimeError, match="no.such.file"):
+        caffe.Net("no.such.file", caffe.TEST)
+
+
+def test_a_missing_phase_says_so(deploy_net):
+    with pytest.raises(TypeError, match="phase"):
+        caffe.Net(deploy_net)
+
+
+def test_names_of_2014_lead_to_those_of_today(deploy_net):
+    net = caffe.Net(deploy_net, caffe.TEST)
+    with pytest.raises(AttributeError, match="Transformer.set_mean"):
+        net.set_mean("data", 1)
+    with pytest.raises(AttributeError, match="caffe.TEST"):
+        caffe.set_phase_test()
+
+
+def test_names_and_ids(small_net):
+    net = caffe.Net(small_net, caffe.TRAIN)
+    assert list(net._layer_names) == ["data", "conv", "relu", "ip", "loss"]
+    assert list(net.blobs) == ["data", "label", "conv", "ip_blob", "loss"]
+    assert net.top_names["conv"] == ["conv"] and net.bottom_names["loss"] == ["ip_blob", "label"]
+    assert net._top_ids(0) == [0, 1] and net._bottom_ids(1) == [0]
+    assert net.inputs == [] and net.outputs == ["loss"]
+    assert net.blob_loss_weights["loss"] == 1 and net.blob_loss_weights["conv"] == 0
+    assert net.layer_dict["conv"].type == "Convolution"
+    assert net.layers[1].blobs[0].data.shape == (4, 2, 3, 3)
+    assert [len(blobs) for blobs in net.params.values()] == [2, 2]
+
+
+def test_forward_takes_inputs_and_names_of_blobs(deploy_net):
+    net = caffe.Net(deploy_net, caffe.TEST)
+    data = np.random.default_rng(3).normal(size=(2, 1, 8, 8))
+    out = net.forward(data=data, blobs=["conv"])
+    assert set(out) == {"ip", "conv"}
+    with pytest.raises(ValueError, match="not the inputs"):
+        net.forward(image=data)
+    with pytest.raises(ValueError, match="samples"):
+        net.forward(data=data[:1])
+    every = net.forward_all(data=np.concatenate([data, data[:1]]))
+    np.testing.assert_allclose(every["ip"], np.concatenate([out["ip"], out["ip"][:1]]), rtol=1e-5)
+
+
+def test_parts_of_a_net(small_net):
+    net = caffe.Net(small_net, caffe.TRAIN)
+    sample = np.random.default_rng(4).normal(size=net.blobs["conv"].data.shape)
+    net.blobs["conv"].data[...] = sample
+    assert set(net.forward(start="ip", end="ip")) == {"ip_blob"}
+    weight, bias = (blob.data for blob in net.params["ip"])
+    expected = sample.reshape(5, -1).astype(np.float32) @ weight.T + bias
+    np.testing.assert_allclose(net.blobs["ip_blob"].data, expected, rtol=1e-3, atol=1e-4)
+    net.blobs["ip_blob"].diff[...] = 1
+    assert set(net.backward(start="ip", end="ip")) == {"conv"}
+    np.testing.assert_allclose(net.blobs["conv"].diff.reshape(5, -1)[0], weight.sum(0), rtol=1e-3,
+                               atol=1e-4)
+    assert net._forward(0, 4) == pytest.approx(float(net.blobs["loss"].data))
+
+
+def test_gradients_add_up_until_they_are_cleared(small_net):
+    net = caffe.Net(small_net, caffe.TRAIN)
+    net.forward()
+    net.backward()
+    gradient = net.params["ip"][0].diff
+    once = gradient.copy()
+    net.backward()
+    np.testing.assert_allclose(gradient, 2 * once, rtol=1e-5)
+    net.clear_param_diffs()
+    assert not gradient.any()
+
+
+def test_hooks(small_net):
+    net = caffe.Net(small_net, caffe.TRAIN)
+    told = []
+    net.before_forward(lambda layer: told.append(("before", layer)))
+    net.after_forward(lambda layer: told.append(("after", layer)))
+    net.after_backward(lambda layer: told.append(("back", layer)))
+    net.forward()
+    net.backward()
+    assert told[:4] == [("before", 0), ("after", 0), ("before", 1), ("after", 1)]
+    assert told[-1] == ("back", 0)
+
+
+@pytest.mark.parametrize("hdf5", [False, True])
+def test_save_and_load(small_net, tmp_path, hdf5):
+    first, second = caffe.Net(small_net, caffe.TRAIN), caffe.Net(small_net, caffe.TRAIN)
+    second.params["conv"][0].data[...] = 0
+    file = str(tmp_path / "weights")
+    if hdf5:
+        first.save_hdf5(file)
+        second.load_hdf5(file)
+    else:
+        first.save(file)
+        second.copy_from(file)
+    assert os.listdir(tmp_path) == ["weights"]
+    for name, blobs in first.params.items():
+        for one, other in zip(blobs, second.params[name]):
+            np.testing.assert_array_equal(one.data, other.data)
+
+
+def test_share_with(small_net):
+    first, second = caffe.Net(small_net, caffe.TRAIN), caffe.Net(small_net, caffe.TEST)
+    second.share_with(first)
+    first.params["conv"][0].data[...] = 5
+    assert (second.params["conv"][0].data == 5).all()
+    second.blobs["data"].data[...] = 0
+
+
+def test_optimized_nets_keep_inputs_and_outputs(deploy_net):
+    plain, fast = crema.Net(deploy_net), crema.Net(deploy_net, optimize=True, keep=["pool"])
+    assert list(fast.blobs) == ["data", "pool", "ip"]
+    for net in (plain, fast):
+        net.blobs["data"].data[...] = 1
+    np.testing.assert_allclose(fast.forward()["ip"], plain.forward()["ip"], rtol=1e-4, atol=1e-5)
+
+
+def test_pickle(deploy_net):
+    net = crema.Net(deploy_net)
+    other = pickle.loads(pickle.dumps(net))
+    np.testing.assert_array_equal(other.params["ip"][0].data, net.params["ip"][0].data)
+
+
+def test_a_gpu_that_is_not_there(deploy_net):
+    from crema import _context, _crema
+
+    if _crema.why_no_gpu() is None:
+        pytest.skip("there is a GPU")
+    _context._warned = False
+    with pytest.warns(UserWarning, match="no GPU"):
+        caffe.set_mode_gpu()
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once
+        caffe.set_device(0)
+        caffe.set_mode_gpu()
+    caffe.Net(deploy_net, caffe.TEST).forward()
+    caffe.set_mode_cpu()
+
+
+def test_seed(deploy_net):
+    caffe.set_random_seed(7)
+    first = caffe.Net(deploy_net, caffe.TEST).params["conv"][0].data.copy()
+    caffe.set_random_seed(8)
+    second = caffe.Net(deploy_net, caffe.TEST).params["conv"][0].data.copy()
+    caffe.set_random_seed(7)
+    third = caffe.Net(deploy_net, caffe.TEST).params["conv"][0].data.copy()
+    caffe.set_random_seed(1701)
+    assert (first == third).all() and (first != second).any()
+
+
+def heavy_net():
+    text = """
+layer { name: 'data' type: 'Input' top: 'b0' input_param { shape { dim: 8 dim: 16 dim: 64 dim: 64 } } }
+"""
+    for i in range(12):
+        text += f"""
+layer {{ name: 'c{i}' type: 'Convolution' bottom: 'b{i}' top: 'b{i + 1}'
+  convolution_param {{ num_output: 16 kernel_size: 3 pad: 1 weight_filler {{ type: 'msra' }} }} }}
+"""
+    return crema.Net(text, context=crema.Context(threads=1, tune=False))
+
+
+def test_other_threads_run_during_forward():
+    net = heavy_net()
+    net.forward()
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < 0.1:
+        net.forward()
+    counted, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    import sys
+
+    interval = sys.getswitchinterval()
+    # A thread that holds the GIL would keep it all the time.
+    sys.setswitchinterval(10)
+    try:
+        before = counted[0]
+        for _ in range(5):
+            net.forward()
+        during = counted[0] - before
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+    assert during > 5
+
+
+def test_two_nets_in_two_threads_run_at_the_same_time():
+    if len(os.sched_getaffinity(0)) < 2 or os.getloadavg()[0] > 0.5:
+        pytest.skip("two idle cores are not there")
+    nets = [heavy_net(), heavy_net()]
+    passes = 10
+    for net in nets:
+        net.forward()
+    begin = time.perf_counter()
+    for _ in range(passes):
+        nets[0].forward()
+    alone = time.perf_counter() - begin
+    threads = [threading.Thread(target=lambda n=net: [n.forward() for _ in range(passes)])
+               for net in nets]
+    begin = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    both = time.perf_counter() - begin
+    assert 2 * alone / both > 1.8
+
+
+def test_two_threads_wait_for_each_other_on_one_net(deploy_net):
+    net = crema.Net(deploy_net)
+    net.blobs["data"].data[...] = 1
+    expected = net.forward()["ip"].copy()
+    threads = [threading.Thread(target=lambda: [net.forward() for _ in range(200)])
+               for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(net.blobs["ip"].data, expected)

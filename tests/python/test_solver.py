@@ -1,0 +1,176 @@
+"""Solvers: steps, snapshots, callbacks, Ctrl-C."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import caffe
+import crema
+
+
+def test_step_and_solve(solver_file, tmp_path):
+    solver = caffe.SGDSolver(solver_file)
+    assert solver.iter == 0 and len(solver.test_nets) == 1
+    assert isinstance(solver.net, caffe.Net)
+    before = solver.net.params["ip"][0].data.copy()
+    solver.step(1)
+    assert solver.iter == 1
+    assert (solver.net.params["ip"][0].data != before).any()
+    solver.solve()
+    assert solver.iter == 20
+    assert (tmp_path / "snap_iter_10.caffemodel").exists()
+    assert (tmp_path / "snap_iter_20.solverstate").exists()
+
+
+def test_get_solver_and_types(solver_file):
+    assert type(caffe.get_solver(solver_file)) is caffe.SGDSolver
+    adam = caffe.AdamSolver(solver_file)
+    assert adam.type == "Adam"
+    adam.step(1)
+
+
+def test_settings(solver_file):
+    solver = crema.Solver(solver_file, {"base_lr": 0.5, "lr_policy": "fixed",
+                                        "net.ip.num_output": 4})
+    assert solver.learning_rate == pytest.approx(0.5)
+    assert solver.net.blobs["ip_blob"].shape == (5, 4)
+
+
+def test_apply_update(solver_file):
+    solver = caffe.SGDSolver(solver_file)
+    blob = solver.net.layers[1].blobs[0]
+    blob.data[...] = 0
+    blob.diff[...] = 1
+    solver.apply_update()
+    np.testing.assert_allclose(blob.data, -solver.lr, rtol=1e-5)
+    assert solver.iter == 0
+
+
+def test_test_nets_share_weights(solver_file):
+    solver = caffe.SGDSolver(solver_file)
+    solver.net.params["ip"][0].data[...] = 3
+    assert (solver.test_nets[0].params["ip"][0].data == 3).all()
+
+
+def test_every_blob_of_a_solvers_net_is_live(solver_file):
+    solver = caffe.SGDSolver(solver_file)
+    solver.step(2)
+    assert (solver.net.blobs["conv"].data >= 0).all() and solver.net.blobs["conv"].data.any()
+    assert solver.net.blobs["conv"].diff.any()
+
+
+def test_snapshot_and_restore(solver_file, tmp_path):
+    one = caffe.SGDSolver(solver_file)
+    one.step(5)
+    state = one.snapshot()
+    assert os.path.exists(state)
+    one.step(5)
+    two = caffe.SGDSolver(solver_file)
+    two.restore(state)
+    assert two.iter == 5
+    two.step(5)
+    np.testing.assert_array_equal(one.net.params["ip"][0].data, two.net.params["ip"][0].data)
+
+
+def test_nets_outlive_the_solver(solver_file):
+    solver = caffe.SGDSolver(solver_file)
+    solver.step(1)
+    nets = [solver.net, *solver.test_nets]
+    del solver
+    gc.collect()
+    total = sum(blob.data.sum() + blob.diff.sum() for net in nets for blobs in net.params.values()
+                for blob in blobs)
+    assert np.isfinite(total)
+    nets[0].forward()
+
+
+def test_callbacks(solver_file):
+    solver = caffe.SGDSolver(solver_file)
+    told, losses, tests = [], [], []
+    solver.add_callback(lambda: told.append("start"), lambda: told.append("ready"))
+    solver.on_iteration = lambda report: losses.append(report.loss)
+    solver.on_test = tests.append
+    solver.step(3)
+    assert told == ["start", "ready"] * 3
+    assert len(losses) == 3 and all(np.isfinite(losses))
+    solver.test()
+    assert tests[-1].outputs[0][0] == "loss"
+
+
+def test_gradients_may_be_changed_before_the_update(solver_file):
+    solver = crema.Solver(solver_file, {"weight_decay": 0})
+    before = solver.net.params["ip"][0].data.copy()
+
+    def clear():
+        for blobs in solver.net.params.values():
+            for blob in blobs:
+                blob.diff[...] = 0
+
+    solver.add_callback(lambda: None, clear)
+    solver.step(1)
+    np.testing.assert_array_equal(solver.net.params["ip"][0].data, before)
+
+
+def test_an_exception_of_a_callback_comes_out(solver_file):
+    solver = crema.Solver(solver_file)
+
+    class Mine(Exception):
+        pass
+
+    def fail(report):
+        raise Mine("enough")
+
+    solver.on_iteration = fail
+    with pytest.raises(Mine, match="enough"):
+        solver.step(5)
+    solver.on_iteration = None
+    solver.step(1)
+
+
+def test_solvers_do_not_stay_in_memory(solver_file):
+    solver = crema.Solver(solver_file)
+    solver.on_iteration = lambda report: solver.iteration
+    solver.step(1)
+    gone = []
+    import weakref
+
+    weakref.finalize(solver._core, gone.append, True)
+    del solver
+    gc.collect()
+    assert gone
+
+
+def test_ctrl_c_stops_behind_a_snapshot(solver_file, tmp_path):
+    solver = crema.Solver(solver_file, {"max_iter": 1000000, "display": 0,
+                                        "test_interval": 1000000, "snapshot": 1000000})
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        solver.solve()
+    assert 0 < solver.iteration < 1000000
+    assert (tmp_path / f"snap_iter_{solver.iteration}.solverstate").exists()
+    solver.step(1)  # it goes on
+
+
+def test_log_lines_are_the_published_ones(solver_file):
+    script = ("import caffe, sys; s = caffe.SGDSolver(sys.argv[1]); caffe.log('hello'); s.solve()")
+    run = subprocess.run([sys.executable, "-c", script, solver_file], capture_output=True,
+                         text=True, check=True)
+    import re
+
+    assert re.search(r"^I\d{4} [\d:.]+ +\d+ \S+\] hello$", run.stderr, re.M)
+    assert re.search(r"\] Iteration 0 \(.*\), loss = [\d.]+", run.stderr)
+    assert re.search(r"\]     Train net output #0: loss = [\d.]+ \(\* 1 = [\d.]+ loss\)", run.stderr)
+    assert re.search(r"\] Iteration 0, lr = 0.01", run.stderr)
+    assert re.search(r"\] Iteration 10, Testing net \(#0\)", run.stderr)
+    assert re.search(r"\]     Test net output #0: loss = [\d.]+", run.stderr)
+    assert "Snapshotting to" in run.stderr
+    quiet = subprocess.run([sys.executable, "-c", script, solver_file], capture_output=True,
+                           text=True, check=True, env={**os.environ, "GLOG_minloglevel": "2"})
+    assert "Iteration" not in quiet.stderr

@@ -1,0 +1,185 @@
+"""blob.data and blob.diff: one memory, live, writable, longer than the net."""
+
+import gc
+import warnings
+
+import numpy as np
+import pytest
+
+import crema
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_data_is_the_same_memory_at_each_access_and_across_passes(small_net):
+    net = crema.Net(small_net, phase=crema.TRAIN)
+    for name, blob in net.blobs.items():
+        first, gradient = address(blob.data), address(blob.diff)
+        net.forward()
+        net.backward()
+        assert address(blob.data) == first, name
+        assert address(blob.diff) == gradient, name
+        assert blob.data.flags.writeable and blob.diff.flags.writeable
+
+
+def test_a_view_shows_what_the_next_forward_writes(deploy_net):
+    net = crema.Net(deploy_net)
+    net.blobs["data"].data[...] = 1
+    out = net.forward()["ip"]
+    before = out.copy()
+    net.blobs["data"].data[...] = 2
+    net.forward()
+    assert not np.allclose(out, before)
+
+
+def test_setting_the_shape_of_one_array_leaves_the_next_one_alone(deploy_net):
+    blob = crema.Net(deploy_net).blobs["data"]
+    flat = blob.data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy 2.5 asks for reshape()
+        flat.shape = (128,)
+    assert blob.data.shape == (2, 1, 8, 8)
+
+
+def test_every_blob_keeps_its_value(deploy_net):
+    net = crema.Net(deploy_net)
+    net.blobs["data"].data[...] = np.random.default_rng(1).normal(size=(2, 1, 8, 8))
+    net.forward()
+    values = {name: blob.data.copy() for name, blob in net.blobs.items()}
+    assert (values["conv"] < 0).any()
+    np.testing.assert_array_equal(values["relu"], np.maximum(values["conv"], 0))
+    np.testing.assert_allclose(values["pool"], values["relu"].mean((2, 3), keepdims=True),
+                               rtol=1e-5, atol=1e-6)
+
+
+def test_writing_weights_counts_at_the_next_forward(deploy_net):
+    net = crema.Net(deploy_net)
+    net.blobs["data"].data[...] = 1
+    net.forward()
+    kept = net.params["conv"][0].data  # writable all the time
+    for value in (1.0, 2.0, 3.0):
+        kept[...] = value
+        net.forward()
+        np.testing.assert_allclose(net.blobs["conv"].data, 9 * value, rtol=1e-5)
+    del kept
+    net.params["conv"][0].data[...] = 4
+    net.forward()
+    net.forward()
+    np.testing.assert_allclose(net.blobs["conv"].data, 36, rtol=1e-5)
+
+
+def test_weights_have_the_published_order(deploy_net):
+    net = crema.Net(deploy_net)
+    assert net.params["conv"][0].data.shape == (16, 1, 3, 3)
+    assert net.params["ip"][0].data.shape == (3, 16)
+    net.blobs["data"].data[...] = np.random.default_rng(2).normal(size=(2, 1, 8, 8))
+    out = net.forward()["ip"]
+    weight, bias = (blob.data for blob in net.params["ip"])
+    expected = net.blobs["pool"].data.reshape(2, 16) @ weight.T + bias
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_forward_follows_a_reshaped_input(deploy_net):
+    net = crema.Net(deploy_net)
+    blob = net.blobs["data"]
+    blob.reshape(5, 1, 12, 10)
+    assert blob.data.shape == (5, 1, 12, 10)
+    blob.data[...] = 1
+    assert net.forward()["ip"].shape == (5, 3)
+    assert net.blobs["conv"].data.shape == (5, 16, 10, 8)
+    weights = net.params["conv"][0].data.sum((1, 2, 3))
+    np.testing.assert_allclose(net.blobs["conv"].data[4, :, 3, 3], weights, rtol=1e-4, atol=1e-5)
+    blob.reshape((1, 1, 8, 8))
+    assert net.forward()["ip"].shape == (1, 3)
+
+
+def test_only_inputs_are_reshaped(deploy_net):
+    net = crema.Net(deploy_net)
+    net.blobs["conv"].reshape(*net.blobs["conv"].shape)
+    with pytest.raises(crema.Error, match="no input"):
+        net.blobs["conv"].reshape(1, 2, 3, 4)
+
+
+def test_views_and_blobs_outlive_the_net(small_net):
+    net = crema.Net(small_net, phase=crema.TRAIN)
+    net.forward()
+    net.backward()
+    arrays = [array for blob in net.blobs.values() for array in (blob.data, blob.diff)]
+    arrays += [blob.data for blobs in net.params.values() for blob in blobs]
+    copies = [array.copy() for array in arrays]
+    blobs = list(net.blobs.values())
+    del net
+    gc.collect()
+    for array, copy in zip(arrays, copies):
+        np.testing.assert_array_equal(array, copy)
+        array[...] = 1
+    assert sum(blob.data.sum() for blob in blobs) > 0
+
+
+def test_layers_in_place_have_one_memory_for_a_script(small_net):
+    net = crema.Net(small_net, phase=crema.TRAIN)
+    net.forward(end="conv")
+    before = net.blobs["conv"].data.copy()
+    assert (before < 0).any()
+    net.forward(start="relu", end="relu")
+    np.testing.assert_array_equal(net.blobs["conv"].data, np.maximum(before, 0))
+    net.blobs["conv"].data[...] = -3
+    net.forward(start="relu", end="relu")
+    assert (net.blobs["conv"].data == 0).all()
+
+
+def test_gradients_in_place_go_through_the_shown_blob(small_net):
+    net = crema.Net(small_net, phase=crema.TRAIN)
+    net.forward(end="conv")
+    net.blobs["conv"].diff[...] = 1
+    given = net.backward(start="conv")
+    weight = net.params["conv"][0].data
+    assert set(given) == set(net.inputs)
+    # An inner pixel of the input meets all 9 weights of each output.
+    expected = weight.sum((0, 2, 3))
+    np.testing.assert_allclose(net.blobs["data"].diff[0, :, 3, 3], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_backward_from_a_blob_with_several_readers():
+    """As deepdream does it: forward to a layer, its diff by hand, backward from there."""
+    net = crema.Net("""
+force_backward: true
+layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 2 dim: 4 dim: 4 } } }
+layer { name: 'a' type: 'Power' bottom: 'data' top: 'a' power_param { scale: 3 } }
+layer { name: 'b' type: 'Power' bottom: 'a' top: 'b' power_param { scale: 2 } }
+layer { name: 'c' type: 'Power' bottom: 'a' top: 'c' power_param { scale: 5 } }
+""")
+    net.blobs["data"].data[...] = 1
+    net.forward(end="a")
+    net.blobs["a"].diff[...] = net.blobs["a"].data
+    net.backward(start="a")
+    np.testing.assert_allclose(net.blobs["data"].diff, 9)
+
+
+def test_a_blob_is_an_array_for_numpy(deploy_net):
+    blob = crema.Net(deploy_net).blobs["data"]
+    assert address(np.asarray(blob)) == address(blob.data)
+    assert address(np.from_dlpack(blob)) == address(blob.data)
+    assert (blob.num, blob.channels, blob.height, blob.width, blob.count) == (2, 1, 8, 8, 128)
+
+
+def test_torch_shares_memory_both_ways(deploy_net):
+    torch = pytest.importorskip("torch")
+    net = crema.Net(deploy_net)
+    blob = net.blobs["data"]
+    tensor = torch.from_dlpack(blob.data)
+    tensor.fill_(7)
+    assert (blob.data == 7).all()
+    assert torch.from_dlpack(blob).data_ptr() == address(blob.data)
+    blob.data[...] = torch.full((2, 1, 8, 8), 3.0)
+    assert (blob.data == 3).all()
+    view = torch.from_dlpack(net.params["conv"][0].data)
+    view.fill_(1)
+    net.blobs["data"].data[...] = 1
+    net.forward()
+    np.testing.assert_allclose(net.blobs["conv"].data, 9)
+    del net, blob
+    gc.collect()
+    assert (tensor == 1).all()
