@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "core/philox.hpp"
 #include "crema/random.hpp"
 #include "layer_support/passes.hpp"
@@ -190,8 +191,11 @@ struct KeyGradients {
   }
 };
 
-class AttentionLayer : public TwoSidedLayer {
+class AttentionLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return has_lengths_ ? "check of lengths" : ""; }
+  bool host_reads(int b) const override { return b == 3; }
+  bool host_writes() const override { return false; }
   explicit AttentionLayer(const LayerInit& init) : TwoSidedLayer(init), stream_(stream_id(name())) {
     const AttentionParameter& settings = init.param.attention_param();
     sizes_.heads = settings.num_heads();
@@ -238,6 +242,7 @@ class AttentionLayer : public TwoSidedLayer {
     sizes_.keys = k[1];
     sizes_.depth = q[2] / sizes_.heads;
     sizes_.value_depth = v[2] / sizes_.heads;
+    has_lengths_ = bottom.size() == 4 && bottom[3]->shape().rank() == 1;
     if (bottom.size() == 4) {
       const Shape &mask = bottom[3]->shape(), pairs{q[0], k[1]}, each{q[0]};
       if (mask != pairs && mask != each)
@@ -371,6 +376,7 @@ class AttentionLayer : public TwoSidedLayer {
   AttentionSizes sizes_;
   AttentionDropout dropout_;
   Tensor padded_{Shape{0}};             // (N, keys), u8
+  bool has_lengths_ = false;  // bottom 3 has the numbers of keys
   Tensor log_sums_{Shape{0}};           // (N, heads, queries)
   Tensor mean_{Shape{0}};               // likewise, of devices
   BlockedAttention<float> blocks_f32_;  // of the host, in one of the types

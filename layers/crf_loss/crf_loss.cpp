@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/kept_gradient.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/passes.hpp"
@@ -28,8 +29,11 @@ int64_t parts_for(const std::vector<ChainSequence>& sequences, int64_t classes) 
                              std::max<int64_t>(std::ssize(sequences), 1));
 }
 
-class CrfLossLayer : public CrfLayer {
+class CrfLossLayer : public CrfLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "labels and sum of losses"; }
+  bool host_reads(int b) const override { return b > 0; }
+  bool host_writes() const override { return true; }
   explicit CrfLossLayer(const LayerInit& init)
       : CrfLayer(init), ignored_(ignored_label(init.param)), normalization_(init.param) {
     check_loss_settings(init, {});

@@ -96,14 +96,9 @@ class Simulation {
   void run(const Action& action) {
     StepTraffic& step = step_of(action);
     const ProgramNode& node = program_[action.node];
-    const bool on_host = step.is_on_host();
     switch (action.kind) {
       case Action::Kind::forward:
-        for (const Blob* bottom : action.bottoms) read(bottom->data, on_host, step);
-        for (const Parameter* parameter : parameters_of(node))
-          read(parameter->storage().get(), parameter->data.bytes(), on_host, step);
-        for (const Blob* top : action.tops) write(top->data, on_host);
-        return;
+        return run_forward(action, node, step);
       case Action::Kind::seed:
         return write(*action.into, action.into->count() <= 1);
       case Action::Kind::sum:
@@ -114,6 +109,19 @@ class Simulation {
       case Action::Kind::complete:
         return;
     }
+  }
+
+  void run_forward(const Action& action, const ProgramNode& node, StepTraffic& step) {
+    const auto* const part =
+        step.host_part.empty() ? nullptr : dynamic_cast<const HasHostPart*>(node.layer);
+    for (size_t i = 0; i < action.bottoms.size(); ++i) {
+      const bool on_host = part != nullptr && part->host_reads(static_cast<int>(i));
+      read(action.bottoms[i]->data, step.on_host || on_host, step);
+    }
+    for (const Parameter* parameter : parameters_of(node))
+      read(parameter->storage().get(), parameter->data.bytes(), step.on_host, step);
+    for (const Blob* top : action.tops)
+      write(top->data, step.on_host || (part != nullptr && part->host_writes()));
   }
 
   void run_backward(const Action& action, const ProgramNode& node, bool on_host,
