@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
@@ -36,8 +37,11 @@ struct Hit {
   CREMA_FUNCTOR double operator()(int64_t i) const { return hit[i]; }
 };
 
-class AccuracyLayer : public LabelledLayer {
+class AccuracyLayer : public LabelledLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return by_class_ ? "counts by class" : ""; }
+  bool host_reads(int /*b*/) const override { return false; }
+  bool host_writes() const override { return false; }
   explicit AccuracyLayer(const LayerInit& init)
       : LabelledLayer(init, init.param.accuracy_param().axis(),
                       init.param.accuracy_param().has_ignore_label()
@@ -60,7 +64,8 @@ class AccuracyLayer : public LabelledLayer {
       throw Error("top_k ", top_k_, " exceeds the ", scores().size, " classes of '",
                   bottom[0]->name, "' (", bottom[0]->shape().str(), "); lower it");
     top[0]->reshape(Shape{});
-    if (top.size() > 1) top[1]->reshape(Shape{scores().size});
+    by_class_ = top.size() > 1;
+    if (by_class_) top[1]->reshape(Shape{scores().size});
     hit_.reshape(Shape{scores().positions()});
   }
   size_t kept_bytes() const override { return hit_.bytes(); }
@@ -102,6 +107,7 @@ class AccuracyLayer : public LabelledLayer {
   }
 
   int64_t top_k_;
+  bool by_class_ = false;                    // top 1 is there
   Tensor hit_{Shape{0}, DType::i32};         // 0 or 1 a position
   std::vector<int64_t> hits_, occurrences_;  // one a class
 };

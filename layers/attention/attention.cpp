@@ -88,6 +88,7 @@ void AttentionLayer::reshape(Blobs bottom, Blobs top) {
   sizes_.keys = k[1];
   sizes_.depth = q[2] / sizes_.heads;
   sizes_.value_depth = v[2] / sizes_.heads;
+  has_lengths_ = bottom.size() == 4 && bottom[3]->shape().rank() == 1;
   if (bottom.size() == 4) {
     const Shape &mask = bottom[3]->shape(), pairs{q[0], k[1]}, each{q[0]};
     if (mask != pairs && mask != each)

@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "core/host_part.hpp"
 #include "crema/random.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/attention/blocked_attention.hpp"
 
 namespace crema {
 
-class AttentionLayer : public TwoSidedLayer {
+class AttentionLayer : public TwoSidedLayer, public HasHostPart {
  public:
   explicit AttentionLayer(const LayerInit& init);
   ~AttentionLayer() override;
@@ -25,6 +26,9 @@ class AttentionLayer : public TwoSidedLayer {
   void prepare_device(Blobs, Blobs) override {}
   std::string device_refusal(Blobs bottom) const override;
   bool stores_16_bits() const override { return true; }
+  std::string host_part() const override { return has_lengths_ ? "check of lengths" : ""; }
+  bool host_reads(int bottom) const override { return bottom == 3; }
+  bool host_writes() const override { return false; }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
@@ -63,6 +67,7 @@ class AttentionLayer : public TwoSidedLayer {
   uint64_t stream_;  // of the layer's name
   AttentionSizes sizes_;
   AttentionDropout dropout_;
+  bool has_lengths_ = false;   // bottom 3 has the numbers of keys
   Tensor padded_{Shape{0}};    // (N, keys), u8
   Tensor log_sums_{Shape{0}};  // (N, heads, queries)
   std::unique_ptr<Device> device_;

@@ -38,7 +38,7 @@ class BatchReindexLayer : public TwoSidedLayer {
   size_t kept_bytes() const override { return indices_.bytes(); }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
-    indices_.read(*bottom[1], bottom[0]->shape()[0],
+    indices_.read(device, *this, *bottom[1], bottom[0]->shape()[0],
                   text("the indices are of items of '", bottom[0]->name, "' (",
                        bottom[0]->shape().str(), ")"));
     dispatch_float(dtype(), [&]<class T>(T) {

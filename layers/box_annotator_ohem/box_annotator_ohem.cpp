@@ -8,17 +8,16 @@
 
 #include "core/axis_split.hpp"
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/two_sided.hpp"
+#include "layers/box_annotator_ohem/region_ranks.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-class BoxAnnotatorOHEMLayer : public TwoSidedLayer, public HasHostPart {
+class BoxAnnotatorOHEMLayer : public TwoSidedLayer {
  public:
-  std::string host_part() const override { return "choice of regions"; }
   explicit BoxAnnotatorOHEMLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         keep_(init.param.box_annotator_ohem_param().roi_per_img()),
@@ -54,7 +53,8 @@ class BoxAnnotatorOHEMLayer : public TwoSidedLayer, public HasHostPart {
     top[1]->reshape(bottom[3]->shape());
   }
 
-  void run_forward(const ComputeDevice&, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    if (!device.on_host()) return run_there(device, bottom, top);
     dispatch_float(dtype(), [&]<class T>(T) {
       sort_regions(*bottom[0], bottom[0]->data.template read<T>(),
                    bottom[1]->data.template read<T>());
@@ -69,11 +69,10 @@ class BoxAnnotatorOHEMLayer : public TwoSidedLayer, public HasHostPart {
         if (region.image != image) left = keep_;
         image = region.image;
         if (left-- <= 0) continue;
+        const auto label = static_cast<double>(labels[region.index]);
         // Also true for NaN.
-        if (std::floor(labels[region.index]) != labels[region.index])
-          throw Error("region ", region.index, " of '", bottom[0]->name, "' has the label ",
-                      labels[region.index], " in '", bottom[2]->name,
-                      "'; labels are whole numbers");
+        if (std::floor(label) != label)
+          refuse_label(bottom[0]->name, bottom[2]->name, region.index, label);
         kept_labels[region.index] = labels[region.index];
         for (int64_t c = 0; c < weights_.size; ++c) {
           const int64_t at = weights_.at(region.index) + c * weights_.inner;
@@ -103,8 +102,7 @@ class BoxAnnotatorOHEMLayer : public TwoSidedLayer, public HasHostPart {
     for (int64_t i = 0; i < regions_.positions(); ++i) {
       const auto image = static_cast<double>(values[regions_.at(i)]);
       if (!(image >= 0 && image < 0x1p53) || std::floor(image) != image)
-        throw Error("region ", i, " of '", regions.name, "' is of image ", image,
-                    "; images are whole numbers from 0 on");
+        refuse_image(regions.name, i, image);
       const auto loss = static_cast<double>(losses[i]);
       order_.push_back({.image = static_cast<int64_t>(image),
                         .index = i,
@@ -113,8 +111,35 @@ class BoxAnnotatorOHEMLayer : public TwoSidedLayer, public HasHostPart {
     std::sort(order_.begin(), order_.end());
   }
 
+  [[noreturn]] static void refuse_image(const std::string& regions, int64_t i, double image) {
+    throw Error("region ", i, " of '", regions, "' is of image ", image,
+                "; images are whole numbers from 0 on");
+  }
+  [[noreturn]] static void refuse_label(const std::string& regions, const std::string& labels,
+                                        int64_t i, double label) {
+    throw Error("region ", i, " of '", regions, "' has the label ", label, " in '", labels,
+                "'; labels are whole numbers");
+  }
+
+  void run_there(const ComputeDevice& device, Blobs bottom, Blobs top) {
+    const std::string &regions = bottom[0]->name, &labels = bottom[2]->name;
+    const auto explain_image = [this, regions](int64_t place, double image) {
+      const int64_t inner = regions_.inner, each = regions_.size * inner;
+      refuse_image(regions, place / each * inner + place % each, image);
+    };
+    const auto explain_label = [regions, labels](int64_t i, double label) {
+      refuse_label(regions, labels, i, label);
+    };
+    keep_regions(
+        device,
+        {regions_, weights_, keep_, static_cast<double>(ignored_),
+         image_check_.begin(*this, explain_image), label_check_.begin(*this, explain_label)},
+        bottom, top);
+  }
+
   int64_t keep_;
   int ignored_;
+  LayerCheck image_check_, label_check_;
   AxisSplit regions_, weights_;
   std::vector<Sorted> order_;
 };

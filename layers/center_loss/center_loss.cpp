@@ -93,16 +93,20 @@ struct CentreGradient {
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t g, const Lanes& lanes = {}) const {
-    const int64_t row = groups.row[g] * width;
+    if (!groups.is_group(g)) return;
+    const int64_t row = groups.row[g] * width, first = groups.first(g);
+    const T scale = scale_of(g);
     for (int64_t k = lanes.first; k < width; k += lanes.count) {
       T sum = gradient[row + k];
-      for (int64_t at = groups.begins[g]; at < groups.begins[g + 1]; ++at)
-        sum += scale_of(g) * (centre[row + k] - x[groups.order[at] * width + k]);
+      for (int64_t at = first; groups.has(g, at); ++at)
+        sum += scale * (centre[row + k] - x[groups.order[at] * width + k]);
       gradient[row + k] = sum;
     }
   }
   CREMA_FUNCTOR T scale_of(int64_t g) const {
-    return T{1} / static_cast<T>(1 + groups.begins[g + 1] - groups.begins[g]);
+    int64_t size = 0;
+    while (groups.has(g, groups.first(g) + size)) ++size;
+    return T{1} / static_cast<T>(1 + size);
   }
 };
 
@@ -153,7 +157,7 @@ class CenterLossLayer : public TwoSidedLayer {
   }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
-    labels_.read(*bottom[1], classes_, "raise num_output or fix the labels");
+    labels_.read(device, *this, *bottom[1], classes_, "raise num_output or fix the labels");
     dispatch_float(dtype(), [&]<class T>(T) {
       double* const squared = device.overwrite<double>(squared_);
       for_each_position(
@@ -178,10 +182,9 @@ class CenterLossLayer : public TwoSidedLayer {
       }
       if (!propagate[0]) return;
       const LossSeed<T> seed(device, *top[0]);
-      for_each_position(
-          device, positions(), kElementGrain,
-          SampleGradient<T>{split_, seed.over(items()), labels_.indices(device), x,
-                            centre, device.overwrite<T>(bottom[0]->diff)});
+      for_each_position(device, positions(), kElementGrain,
+                        SampleGradient<T>{split_, seed.over(items()), labels_.indices(device), x,
+                                          centre, device.overwrite<T>(bottom[0]->diff)});
     });
   }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
@@ -31,8 +32,11 @@ struct Predict {
   }
 };
 
-class ConfusionMatrixLayer : public LabelledLayer {
+class ConfusionMatrixLayer : public LabelledLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "counts"; }
+  bool host_reads(int /*b*/) const override { return false; }
+  bool host_writes() const override { return true; }
   explicit ConfusionMatrixLayer(const LayerInit& init)
       : LabelledLayer(init, init.param.confusion_matrix_param().axis(),
                       init.param.confusion_matrix_param().has_ignore_label()

@@ -1,5 +1,6 @@
 // CRFDecoder: the best path of classes with the parameters of CRFLoss. See README.md.
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "crema/registry.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/resize.hpp"
@@ -9,8 +10,11 @@
 namespace crema {
 namespace {
 
-class CrfDecoderLayer : public CrfLayer {
+class CrfDecoderLayer : public CrfLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "check of indicators and scores"; }
+  bool host_reads(int b) const override { return b > 0; }
+  bool host_writes() const override { return false; }
   using CrfLayer::CrfLayer;
 
   Arity arity() const override { return {.min_bottoms = 1, .max_bottoms = 2}; }

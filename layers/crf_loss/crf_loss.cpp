@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/kept_gradient.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -29,8 +30,11 @@ int64_t parts_for(const std::vector<ChainSequence>& sequences, int64_t classes) 
                              std::max<int64_t>(std::ssize(sequences), 1));
 }
 
-class CrfLossLayer : public CrfLayer {
+class CrfLossLayer : public CrfLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "labels and sum of losses"; }
+  bool host_reads(int b) const override { return b > 0; }
+  bool host_writes() const override { return true; }
   explicit CrfLossLayer(const LayerInit& init)
       : CrfLayer(init), ignored_(ignored_label(init.param)), normalization_(init.param) {
     check_loss_settings(init, {});
@@ -106,7 +110,8 @@ class CrfLossLayer : public CrfLayer {
       add<T>(device, transitions_, sums, scale);
       add<T>(device, first_, sums + of_pairs, scale);
       add<T>(device, last_, sums + of_pairs + classes(), scale);
-      if (propagate[0]) write_diff<T>(device, {scale.known, scale.seed}, gradient_, bottom[0]->diff);
+      if (propagate[0])
+        write_diff<T>(device, {scale.known, scale.seed}, gradient_, bottom[0]->diff);
     });
   }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/blocks.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/resize.hpp"
@@ -112,8 +113,11 @@ struct MergeClasses {
   }
 };
 
-class CtcGreedyDecoderLayer : public TwoSidedLayer {
+class CtcGreedyDecoderLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "check of indicators and scores"; }
+  bool host_reads(int b) const override { return b > 0; }
+  bool host_writes() const override { return false; }
   using TwoSidedLayer::TwoSidedLayer;
 
   Arity arity() const override {

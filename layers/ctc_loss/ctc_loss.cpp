@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/kept_gradient.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/passes.hpp"
@@ -35,8 +36,11 @@ int blank_of(const LayerParameter& param) {
   return param.type() == "CTCLoss" ? -1 : 0;
 }
 
-class CtcLossLayer : public TwoSidedLayer {
+class CtcLossLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "labels and sum of losses"; }
+  bool host_reads(int b) const override { return b > 0; }
+  bool host_writes() const override { return true; }
   explicit CtcLossLayer(const LayerInit& init)
       : TwoSidedLayer(init), blank_(blank_of(init.param)), normalization_(init.param) {
     check_loss_settings(init, {.ignore_label = false});

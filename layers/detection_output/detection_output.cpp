@@ -10,6 +10,7 @@
 #include "core/dispatch.hpp"
 #include "core/host_part.hpp"
 #include "layer_support/two_sided.hpp"
+#include "layers/detection_output/choice_on_device.hpp"
 #include "layers/detection_output/detection_choice.hpp"
 #include "layers/detection_output/detection_files.hpp"
 #include "proto/layer.pb.h"
@@ -49,7 +50,8 @@ DetectionSettings settings_of(const DetectionOutputParameter& param) {
 /// It carries the files that it has not written yet.
 class DetectionOutputLayer : public TwoSidedLayer, public HasHostPart, public CarriesState {
  public:
-  std::string host_part() const override { return "choice of boxes"; }
+  /// Files are written from what the host has chosen.
+  std::string host_part() const override { return files_ ? "choice of boxes" : ""; }
   const CarriesState* carries_state() const override { return this; }
   std::string changes() const override { return files_ ? "the files of its detections" : ""; }
   explicit DetectionOutputLayer(const LayerInit& init)
@@ -115,7 +117,10 @@ class DetectionOutputLayer : public TwoSidedLayer, public HasHostPart, public Ca
     return options;
   }
   size_t kept_bytes() const override {
-    return single_ ? single_->bytes() : double_ ? double_->bytes() : 0;
+    return (single_   ? single_->bytes()
+            : double_ ? double_->bytes()
+                      : 0) +
+           (there_ ? there_->bytes() : 0);
   }
 
   bool carries() const override { return files_.has_value(); }
@@ -136,8 +141,16 @@ class DetectionOutputLayer : public TwoSidedLayer, public HasHostPart, public Ca
                 " (num_test_image); run as many batches as it takes");
   }
 
-  /// On the host, whatever the device: the numbers of candidates decide what runs next.
-  void run_forward(const ComputeDevice&, Blobs bottom, Blobs top) override {
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    if (!device.on_host() && !files_) {
+      if (!there_) there_.emplace(settings_);
+      if (there_->run(
+              device, bottom,
+              {.images = images_, .priors = priors_, .own_priors = bottom[2]->shape()[0] > 1},
+              shape_, *top[0]))
+        return;
+      // Something is refused: the host finds it again, and throws.
+    }
     if (dtype() == DType::f64) {
       forward(double_, bottom, *top[0]);
     } else {
@@ -193,6 +206,7 @@ class DetectionOutputLayer : public TwoSidedLayer, public HasHostPart, public Ca
   // One of them, by dtype().
   std::optional<DetectionChoice<float>> single_;
   std::optional<DetectionChoice<double>> double_;
+  std::optional<ChoiceOnDevice> there_;
 };
 
 }  // namespace

@@ -83,7 +83,7 @@ class EmbedLayer : public TwoSidedLayer {
   size_t scratch_bytes() const override { return scratch_bytes_; }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
-    indices_.read(*bottom[0], rows_, "raise input_dim or fix the indices");
+    indices_.read(device, *this, *bottom[0], rows_, "raise input_dim or fix the indices");
     dispatch_float(dtype(), [&]<class T>(T) {
       if (!device.on_host()) return make_vectors<T>(device, top[0]->data);
       T* const y = device.overwrite<T>(top[0]->data);

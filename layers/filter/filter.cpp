@@ -1,5 +1,6 @@
 // Filter: keeps the items of a batch that the last bottom selects. See README.md.
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/options.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/rows.hpp"
@@ -9,8 +10,11 @@
 namespace crema {
 namespace {
 
-class FilterLayer : public TwoSidedLayer {
+class FilterLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "reading the selector"; }
+  bool host_reads(int b) const override { return b == selector_; }
+  bool host_writes() const override { return false; }
   explicit FilterLayer(const LayerInit& init)
       : TwoSidedLayer(init), selector_(init.param.bottom_size() - 1) {}
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -16,8 +17,13 @@ namespace {
 
 constexpr int64_t kGrain = 2048;  // elements that a thread should have at least
 
-class FocalLossLayer : public LabelLoss {
+class FocalLossLayer : public LabelLoss, public HasHostPart {
  public:
+  std::string host_part() const override {
+    return given_ ? "check of probabilities" : weights_.by_frequency() ? "weights of classes" : "";
+  }
+  bool host_reads(int b) const override { return b == 1; }
+  bool host_writes() const override { return false; }
   explicit FocalLossLayer(const LayerInit& init)
       : LabelLoss(init, init.param.softmax_param().axis(),
                   {.class_weights = true, .label_smoothing = true}),

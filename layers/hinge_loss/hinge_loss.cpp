@@ -1,5 +1,6 @@
 // HingeLoss: each class against all others, the sum of max(0, 1 - t x)^p. See README.md.
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -102,8 +103,13 @@ struct ScoreGradient {
   }
 };
 
-class HingeLossLayer : public LabelLoss {
+class HingeLossLayer : public LabelLoss, public HasHostPart {
  public:
+  std::string host_part() const override {
+    return weights_.by_frequency() ? "weights of classes" : "";
+  }
+  bool host_reads(int b) const override { return b == 1; }
+  bool host_writes() const override { return false; }
   explicit HingeLossLayer(const LayerInit& init)
       : LabelLoss(init, 1, {.class_weights = true}),
         weights_(init),

@@ -1,6 +1,7 @@
 // InfogainLoss: softmax and the logistic losses of all classes, weighted by the label's row of a
 // matrix. See README.md.
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -127,8 +128,13 @@ struct ScoreGradient {
   }
 };
 
-class InfogainLossLayer : public LabelLoss {
+class InfogainLossLayer : public LabelLoss, public HasHostPart {
  public:
+  std::string host_part() const override {
+    return weights_.by_frequency() ? "weights of classes" : "";
+  }
+  bool host_reads(int b) const override { return b == 1; }
+  bool host_writes() const override { return false; }
   explicit InfogainLossLayer(const LayerInit& init)
       : LabelLoss(init, init.param.infogain_loss_param().axis(), {.class_weights = true}),
         weights_(init) {}
@@ -209,11 +215,11 @@ class InfogainLossLayer : public LabelLoss {
     if (sums_each_pass()) sum_rows(device, matrix(bottom));
     dispatch_float(dtype(), [&]<class T>(T) {
       const LossSeed<T> seed(device, *top[0]);
-      for_each_position(device, scores(), 2 * kGrain,
-                        ScoreGradient<T>{scores(), seed.over(divisor()),
-                                         device.read<T>(probability_), device.read<T>(row_sums_),
-                                         targets<T>(device, matrix(bottom)), labels(device),
-                                         device.overwrite<T>(bottom[0]->diff)});
+      for_each_position(
+          device, scores(), 2 * kGrain,
+          ScoreGradient<T>{scores(), seed.over(divisor()), device.read<T>(probability_),
+                           device.read<T>(row_sums_), targets<T>(device, matrix(bottom)),
+                           labels(device), device.overwrite<T>(bottom[0]->diff)});
     });
   }
 

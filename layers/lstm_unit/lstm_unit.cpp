@@ -6,8 +6,11 @@
 namespace crema {
 namespace {
 
-class LstmUnitLayer : public TwoSidedLayer {
+class LstmUnitLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "check of indicators"; }
+  bool host_reads(int b) const override { return b == 2; }
+  bool host_writes() const override { return false; }
   using TwoSidedLayer::TwoSidedLayer;
 
   Arity arity() const override {

@@ -235,7 +235,7 @@ class MarginInnerProductLayer : public TwoSidedLayer {
   /// Lambda follows the iteration.
   bool capturable() const override { return false; }
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
-    labels_.read(*bottom[1], outputs_, "raise num_output or fix the labels");
+    labels_.read(device, *this, *bottom[1], outputs_, "raise num_output or fix the labels");
     lambda_ = lambda();
     dispatch_float(dtype(), [&]<class T>(T) {
       const T *x = device.read<T>(bottom[0]->data), *w = device.read<T>(weights_->data);

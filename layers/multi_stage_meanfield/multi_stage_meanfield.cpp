@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "core/simd.hpp"
 #include "layer_support/gemm.hpp"
 #include "layer_support/passes.hpp"
@@ -180,8 +181,11 @@ struct Field {
   }
 };
 
-class MultiStageMeanfieldLayer : public TwoSidedLayer {
+class MultiStageMeanfieldLayer : public TwoSidedLayer, public HasHostPart {
  public:
+  std::string host_part() const override { return "lattices"; }
+  bool host_reads(int b) const override { return b == 2; }
+  bool host_writes() const override { return false; }
   explicit MultiStageMeanfieldLayer(const LayerInit& init) : TwoSidedLayer(init) {
     const MultiStageMeanfieldParameter& s = settings();
     iterations_ = s.num_iterations();

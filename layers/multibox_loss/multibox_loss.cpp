@@ -1,6 +1,7 @@
 // MultiBoxLoss: matches prior boxes with true ones; location loss plus confidence loss. See
 // README.md.
 #include <array>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -15,6 +16,7 @@
 #include "layers/multibox_loss/multibox_passes.hpp"
 #include "layers/multibox_loss/settings.hpp"
 #include "layers/multibox_loss/targets.hpp"
+#include "layers/multibox_loss/targets_on_device.hpp"
 #include "layers/sigmoid_cross_entropy_loss/cross_entropy_passes.hpp"
 
 namespace crema {
@@ -24,7 +26,7 @@ constexpr int64_t kGrain = 2048;  // scores that a thread should have at least
 
 class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
  public:
-  std::string host_part() const override { return "matching and mining"; }
+  std::string host_part() const override { return finds_there() ? "" : "matching and mining"; }
   explicit MultiBoxLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         settings_(init.param.multibox_loss_param()),
@@ -38,11 +40,12 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
   Arity arity() const override { return {.min_bottoms = 4, .max_bottoms = 4}; }
   std::optional<MeanUnits> mean_over(int top, int64_t) const override {
     if (top != 0) return std::nullopt;
-    return normalization_.units(images_, priors_, pairs_);
+    return normalization_.units(images_, priors_, was_there_ ? there_->matched() : pairs_);
   }
   float default_loss_weight(int) const override { return 1; }
-  /// Backward takes the numbers of pairs and of negatives by value.
-  bool capturable() const override { return false; }
+  /// Where the host finds the targets, backward takes the numbers of pairs and of negatives by
+  /// value.
+  bool capturable() const override { return finds_there(); }
   bool can_propagate(int bottom) const override { return bottom < 2; }
 
   void reshape(Blobs bottom, Blobs top) override {
@@ -84,7 +87,7 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
   size_t kept_bytes() const override {
     const int64_t matches = images_ * settings_.locations * priors_;
     return weights_.bytes() + labels_.bytes() + counted_.bytes() + log_sum_.bytes() +
-           loss_.bytes() + targets_.bytes() +
+           loss_.bytes() + targets_.bytes() + (there_ ? there_->bytes() : 0) +
            static_cast<size_t>(matches) * (sizeof(int32_t) + size_of(dtype()));  // with overlaps
   }
 
@@ -94,6 +97,7 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
   }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    was_there_ = !device.on_host() && finds_there();
     dispatch_float(dtype(), [&]<class T>(T) {
       if (settings_.softmax && !estimates<T>(device)) {
         for_each_position(device, split(), kGrain,
@@ -102,6 +106,7 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
                                       settings_.background,
                                       device.overwrite<T>(loss_)});
       }
+      if (was_there_) return forward_there<T>(device, bottom, top);
       find_targets<T>(bottom, estimates<T>(device));
       if (weights_.by_frequency()) weights_.count(labels_.read<int32_t>(), labels_.count());
       const T* const weight = weights_.weight<T>(device);
@@ -133,6 +138,8 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       const LossSeed<T> seed(device, *top[0]);
+      if (was_there_ && !device.on_host())
+        return backward_there<T>(device, seed, propagate, bottom);
       const auto scale = seed.template over<double>(divisor());
       for (size_t b = 0; b < 2; ++b) {
         if (propagate[b] && (b == 0 || !counts_[b])) fill_zero(device, bottom[b]->diff);
@@ -188,6 +195,103 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
   }
   LocationMath location_math() const { return {settings_.smooth_l1}; }
   double divisor() const { return normalization_.divisor(images_, priors_, pairs_); }
+
+  /// Whether a device finds the targets.
+  bool finds_there() const {
+    return TargetsOnDevice::offers(settings_) && !weights_.by_frequency();
+  }
+  /// divisor() on a device, which counts the pairs.
+  LossDivisor divisor_there(const LocationsThere& locations) const {
+    if (normalization_.mode() == LossNormalization::Mode::valid)
+      return {.count = locations.matched};
+    return {normalization_.divisor(images_, priors_, 0)};
+  }
+
+  template <class T>
+  void forward_there(const ComputeDevice& device, Blobs bottom, Blobs top) {
+    const bool softmax = settings_.softmax;
+    const T* const x = device.read<T>(bottom[1]->data);
+    const double* const log_sum = softmax ? device.read<double>(log_sum_) : nullptr;
+    if (!there_) there_.emplace(settings_);
+    there_->find<T>(device, *this, bottom, images_, priors_,
+                    {.locations = device.read<T>(bottom[0]->data),
+                     .scores = x,
+                     .priors = device.read<T>(bottom[2]->data),
+                     .truths = device.read<T>(bottom[3]->data),
+                     .log_sum = log_sum,
+                     .loss = softmax ? device.read<T>(loss_) : nullptr,
+                     .labels = device.overwrite<int32_t>(labels_),
+                     .targets = softmax ? nullptr : device.overwrite<T>(targets_)});
+    const LocationsThere locations = there_->locations(device);
+    const T* const weight = weights_.weight<T>(device);
+    double* const sums = device.overwrite<double>(sums_);
+    sum(device, counts_[0] ? images_ * priors_ * settings_.locations : 0, kPassGrain,
+        StoredLoss{locations.loss}, 1.0, sums);
+    if (softmax) {
+      sum(device, counts_[1] ? images_ * priors_ : 0, kElementGrain,
+          LabelledLoss<T>{
+              {settings_.classes, nullptr, x, log_sum, device.read<int32_t>(labels_), weight}},
+          1.0, sums + 1);
+    } else {
+      const int64_t count = counts_[1] ? split().count() : 0;
+      const CrossEntropyLoss<T> each{x, device.read<T>(targets_), T{-1}};
+      if (weight) {
+        sum(device, count, kPassGrain, WeightedCrossEntropyLoss<T>{each, factors(weight)}, 1.0,
+            sums + 1);
+      } else {
+        sum(device, count, kPassGrain, each, 1.0, sums + 1);
+      }
+    }
+    for_each(device, 1, 1,
+             DivideParts<T>{sums, settings_.location_weight, divisor_there(locations),
+                            device.overwrite<T>(top[0]->data)});
+  }
+
+  template <class T>
+  void backward_there(const ComputeDevice& device, const LossSeed<T>& seed,
+                      const std::vector<bool>& propagate, Blobs bottom) {
+    const auto weight = seed.template over<double>(1);
+    const LocationsThere locations = there_->locations(device);
+    const LossDivisor divisor = divisor_there(locations);
+    for (size_t b = 0; b < 2; ++b) {
+      if (propagate[b] && !counts_[b]) fill_zero(device, bottom[b]->diff);
+    }
+    if (propagate[0] && counts_[0]) {
+      for_each(device, bottom[0]->count(), kElementGrain,
+               StoredSlope<T>{weight, settings_.location_weight, divisor, locations.slope,
+                              device.overwrite<T>(bottom[0]->diff)});
+    }
+    if (!propagate[1] || !counts_[1]) return;
+    const T* const x = device.read<T>(bottom[1]->data);
+    T* const dx = device.overwrite<T>(bottom[1]->diff);
+    if (settings_.softmax) {
+      return for_each_position(DeviceSide(device), split(), kGrain,
+                               LabelledGradient<T>{{settings_.classes,
+                                                    0,
+                                                    nullptr,
+                                                    {},
+                                                    x,
+                                                    device.read<double>(log_sum_),
+                                                    device.read<int32_t>(labels_),
+                                                    weights_.weight<T>(device),
+                                                    dx},
+                                                   weight,
+                                                   divisor});
+    }
+    const CrossEntropyGradient<T> each{
+        seed.template over<double>(divisor.count ? 1 : divisor.known),
+        {divisor.count},
+        x,
+        device.read<T>(targets_),
+        T{-1},
+        dx};
+    if (const T* const by_class = weights_.weight<T>(device)) {
+      for_each(device, split().count(), kPassGrain,
+               WeightedCrossEntropyGradient<T>{each, factors(by_class)});
+    } else {
+      for_each(device, split().count(), kPassGrain, each);
+    }
+  }
 
   /// Whether losses of negatives are estimated. log_sum_ is then that of the positions that count.
   template <class T>
@@ -248,6 +352,11 @@ class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
   Tensor parts_{Shape{2}};                   // the losses of locations and scores
 
   std::tuple<TargetFinder<float>, TargetFinder<double>> finders_;
+
+  // Of a device that finds the targets:
+  std::optional<TargetsOnDevice> there_;
+  bool was_there_ = false;             // in the last forward
+  Tensor sums_{Shape{2}, DType::f64};  // the losses of locations and scores, undivided
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
 #include "layer_support/passes.hpp"
 #include "layers/multibox_loss/location_math.hpp"
@@ -71,8 +72,8 @@ struct ScoreLoss {
   const double* log_sum;
   const int32_t* labels;
   const T* weight;  // one a class; null: 1
-  CREMA_FUNCTOR double operator()(int64_t i) const {
-    const int64_t p = counted[i];
+  CREMA_FUNCTOR double operator()(int64_t i) const { return of(counted[i]); }
+  CREMA_FUNCTOR double of(int64_t p) const {
     const double loss = log_sum[p] - static_cast<double>(x[p * classes + labels[p]]);
     return weight ? static_cast<double>(weight[labels[p]]) * loss : loss;
   }
@@ -118,6 +119,59 @@ struct ScoreGradient {
       const double slope = factor * (share - (c == labels[p] ? 1 : 0));
       dx[p * classes + c] = labels[p] < 0 ? T{0} : static_cast<T>(slope);
     }
+  }
+};
+
+// Where a device finds the targets, and the host knows no numbers of them: all locations and
+// positions, of which most have no loss.
+
+struct StoredLoss {
+  const double* loss;
+  CREMA_FUNCTOR double operator()(int64_t i) const { return loss[i]; }
+};
+
+/// The softmax loss of position i; `counted` is not read.
+template <class T>
+struct LabelledLoss {
+  ScoreLoss<T> each;
+  CREMA_FUNCTOR double operator()(int64_t p) const { return each.labels[p] < 0 ? 0 : each.of(p); }
+};
+
+template <class T>
+struct DivideParts {
+  const double* sums;  // of locations and scores
+  double location_weight;
+  LossDivisor divisor;
+  T* loss;
+  CREMA_FUNCTOR void operator()(int64_t) const {
+    const double by = divisor.value();
+    loss[0] = static_cast<T>(location_weight / by * sums[0]) + static_cast<T>(1 / by * sums[1]);
+  }
+};
+
+/// The gradient of locations from the slopes of their losses.
+template <class T>
+struct StoredSlope {
+  SeedFactor<T, double> weight;
+  double location_weight;
+  LossDivisor divisor;
+  const double* slope;
+  T* dx;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    dx[i] = static_cast<T>(weight / divisor.value() * location_weight * slope[i]);
+  }
+};
+
+template <class T>
+struct LabelledGradient {
+  ScoreGradient<T> each;  // without its scale
+  SeedFactor<T, double> weight;
+  LossDivisor divisor;
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t p, const Lanes& lanes = {}) const {
+    ScoreGradient<T> scaled = each;
+    scaled.scale = {weight / divisor.value(), nullptr};
+    scaled(p, lanes);
   }
 };
 

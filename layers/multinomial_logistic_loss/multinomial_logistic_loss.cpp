@@ -1,5 +1,6 @@
 // MultinomialLogisticLoss: the mean of -log(probability of the label). See README.md.
 #include "core/dispatch.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -44,8 +45,13 @@ struct LabelGradient {
   }
 };
 
-class MultinomialLogisticLossLayer : public LabelLoss {
+class MultinomialLogisticLossLayer : public LabelLoss, public HasHostPart {
  public:
+  std::string host_part() const override {
+    return weights_.by_frequency() ? "weights of classes" : "";
+  }
+  bool host_reads(int b) const override { return b == 1; }
+  bool host_writes() const override { return false; }
   explicit MultinomialLogisticLossLayer(const LayerInit& init)
       : LabelLoss(init, 1, {.class_weights = true}), weights_(init) {}
 

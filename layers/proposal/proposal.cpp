@@ -1,15 +1,16 @@
 // Proposal: regions from anchor boxes, their scores and offsets. See README.md.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "core/parallel.hpp"
 #include "layer_support/suppression.hpp"
 #include "layer_support/two_sided.hpp"
+#include "layers/proposal/proposal_boxes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -42,29 +43,6 @@ std::vector<BoundingBox<double>> anchors_of(const ProposalParameter& settings) {
   return anchors;
 }
 
-/// Sides of an image, and the least sides of its regions.
-template <class T>
-struct ImageInfo {
-  T height, width, least_height, least_width;
-};
-
-/// An anchor moved and scaled by its four offsets, cut to the image.
-template <class T>
-BoundingBox<T> moved(const BoundingBox<T>& anchor, T dx, T dy, T log_width, T log_height,
-                     const ImageInfo<T>& image) {
-  const T width = anchor.xmax - anchor.xmin + 1, height = anchor.ymax - anchor.ymin + 1;
-  const T x = anchor.xmin + width / 2 + dx * width, y = anchor.ymin + height / 2 + dy * height;
-  const T half_width = std::exp(log_width) * width / 2,
-          half_height = std::exp(log_height) * height / 2;
-  // NaN stays NaN, so that the region has no side.
-  const auto cut = [](T value, T side) {
-    const T last = std::max(T{0}, side - 1);
-    return value <= 0 ? T{0} : value > last ? last : value;
-  };
-  return {cut(x - half_width, image.width), cut(y - half_height, image.height),
-          cut(x + half_width, image.width), cut(y + half_height, image.height)};
-}
-
 /// What is kept from pass to pass for its memory only.
 template <class T>
 struct Scratch {
@@ -77,9 +55,8 @@ struct Scratch {
   std::vector<OfImage> images;
 };
 
-class ProposalLayer : public TwoSidedLayer, public HasHostPart {
+class ProposalLayer : public TwoSidedLayer {
  public:
-  std::string host_part() const override { return "choice of boxes"; }
   explicit ProposalLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         settings_(init.param.proposal_param()),
@@ -127,7 +104,15 @@ class ProposalLayer : public TwoSidedLayer, public HasHostPart {
     reshape_tops(top, images_ * most_regions());
   }
 
-  void run_forward(const ComputeDevice&, Blobs bottom, Blobs top) override {
+  size_t kept_bytes() const override { return there_ ? there_->bytes() : 0; }
+
+  void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
+    if (!device.on_host()) {
+      if (!there_) there_.emplace(anchors_);
+      const auto reshape = [&](int64_t regions) { reshape_tops(top, regions); };
+      if (there_->run(device, problem(*bottom[2]), bottom, top, reshape)) return;
+      // Something is refused: the host finds it again, and throws.
+    }
     dispatch_float(dtype(), [&]<class T>(T) { propose<T>(bottom, top); });
   }
 
@@ -147,19 +132,30 @@ class ProposalLayer : public TwoSidedLayer, public HasHostPart {
     if (top.size() > 1) top[1]->reshape(Shape{regions, 1});
   }
 
+  ProposalProblem problem(const Blob& info) const {
+    return {.images = images_,
+            .height = height_,
+            .width = width_,
+            .anchors = static_cast<int64_t>(anchors_.size()),
+            .stride = static_cast<int64_t>(settings_.feat_stride()),
+            .columns = info.shape().count(1),
+            .least_side = static_cast<double>(settings_.min_size()),
+            .threshold = static_cast<double>(settings_.nms_thresh()),
+            .first = settings_.pre_nms_topn() > 0 ? int64_t{settings_.pre_nms_topn()} : -1,
+            .most = most_regions()};
+  }
+
   template <class T>
   ImageInfo<T> info(const Blob& blob, int64_t image) const {
     const int64_t columns = blob.shape().count(1);
     const T* const row = blob.data.read<T>() + image * columns;
-    const T scale_y = row[2], scale_x = columns > 3 ? row[3] : row[2];
     for (int64_t k = 0; k < std::min<int64_t>(columns, 4); ++k) {
       if (!(row[k] > 0 && std::isfinite(row[k])))
         throw Error("'", blob.name, "' says ", row[k], " for image ", image,
                     "; its height, width and scale have to be above 0")
             .of_sample(image);
     }
-    const auto least = static_cast<T>(settings_.min_size());
-    return {row[0], row[1], least * scale_y, least * scale_x};
+    return ImageInfo<T>::of(row, columns, static_cast<T>(settings_.min_size()));
   }
 
   template <class T>
@@ -167,16 +163,15 @@ class ProposalLayer : public TwoSidedLayer, public HasHostPart {
     auto& scratch = std::get<Scratch<T>>(scratch_);
     scratch.boxes.resize(static_cast<size_t>(images_ * anchors_an_image()));
     scratch.images.resize(static_cast<size_t>(images_));
-    const int64_t area = height_ * width_, each = static_cast<int64_t>(anchors_.size());
+    const ProposalProblem all = problem(*bottom[2]);
     const T *scores = bottom[0]->data.read<T>(), *offsets = bottom[1]->data.read<T>();
-    const auto score_of = [=](int64_t image, int64_t anchor) {
-      return scores[((2 * image + 1) * each + anchor % each) * area + anchor / each];
-    };
+    const auto score_of = [=](int64_t image, int64_t i) { return scores[all.score_at(image, i)]; };
     for (int64_t n = 0; n < images_; ++n) {
       const ImageInfo<T> image = info<T>(*bottom[2], n);
       BoundingBox<T>* const boxes = scratch.boxes.data() + n * anchors_an_image();
       parallel_for(anchors_an_image(), kGrain, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) boxes[i] = box_at(offsets, n, i, image);
+        for (int64_t i = begin; i < end; ++i)
+          boxes[i] = all.box_at(anchors_.data(), offsets, n, i, image);
       });
     }
     parallel_for(images_, 1, [&](int64_t begin, int64_t end) {
@@ -221,21 +216,6 @@ class ProposalLayer : public TwoSidedLayer, public HasHostPart {
         .of_sample(image);
   }
 
-  /// Anchors are numbered by row, column and kind.
-  template <class T>
-  BoundingBox<T> box_at(const T* offsets, int64_t image, int64_t i,
-                        const ImageInfo<T>& info) const {
-    const int64_t each = static_cast<int64_t>(anchors_.size()), area = height_ * width_;
-    const int64_t cell = i / each, kind = i % each;
-    const auto x = static_cast<double>(cell % width_ * settings_.feat_stride());
-    const auto y = static_cast<double>(cell / width_ * settings_.feat_stride());
-    const BoundingBox<double>& a = anchors_[static_cast<size_t>(kind)];
-    const BoundingBox<T> anchor{static_cast<T>(a.xmin + x), static_cast<T>(a.ymin + y),
-                                static_cast<T>(a.xmax + x), static_cast<T>(a.ymax + y)};
-    const T* const d = offsets + (image * each + kind) * 4 * area + cell;
-    return moved(anchor, d[0], d[area], d[2 * area], d[3 * area], info);
-  }
-
   /// Keeps the best candidates that do not overlap better ones.
   template <class T>
   void choose(const BoundingBox<T>* boxes, typename Scratch<T>::OfImage& image) const {
@@ -258,6 +238,7 @@ class ProposalLayer : public TwoSidedLayer, public HasHostPart {
   std::vector<BoundingBox<double>> anchors_;
   int64_t images_ = 0, height_ = 0, width_ = 0;
   std::tuple<Scratch<float>, Scratch<double>> scratch_;
+  std::optional<ProposalOnDevice> there_;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/carried_state.hpp"
+#include "core/host_part.hpp"
 #include "layer_support/matrix_products.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/recurrent/cells.hpp"
@@ -26,8 +27,11 @@ namespace crema {
 /// Error if one is outside [0, 1].
 void find_masked_steps(const Tensor& factors, std::vector<bool>& masked);
 
-class RecurrentLayer : public TwoSidedLayer, public CarriesState {
+class RecurrentLayer : public TwoSidedLayer, public CarriesState, public HasHostPart {
  public:
+  std::string host_part() const override { return "check of indicators"; }
+  bool host_reads(int b) const override { return b == 1; }
+  bool host_writes() const override { return false; }
   const CarriesState* carries_state() const override { return this; }
   Arity arity() const override;
   void setup(Blobs bottom, Blobs top) override;

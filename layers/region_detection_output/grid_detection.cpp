@@ -111,7 +111,12 @@ void GridDetectionLayer::find(Blobs bottom, int64_t image, OfImage<T>& found) {
   }
 }
 
-void GridDetectionLayer::run_forward(const ComputeDevice&, Blobs bottom, Blobs top) {
+void GridDetectionLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
+  if (!device.on_host()) {
+    if (!there_) there_ = std::make_unique<GridChoiceOnDevice>(settings_);
+    if (there_->run(device, bottom, grids_, shape_, *top[0])) return;
+    // A confidence is NaN: the host finds it again, and throws.
+  }
   const int64_t images = grids_[0].images;
   dispatch_float(dtype(), [&]<class T>(T) {
     auto& found = std::get<std::vector<OfImage<T>>>(memory_);

@@ -2,11 +2,10 @@
 // Yolov3DetectionOutput; see their pages.
 #pragma once
 
-#include <string>
+#include <memory>
 #include <tuple>
 #include <vector>
 
-#include "core/host_part.hpp"
 #include "layer_support/detection_rows.hpp"
 #include "layer_support/suppression.hpp"
 #include "layer_support/two_sided.hpp"
@@ -25,10 +24,27 @@ struct GridDetectionSettings {
 /// Error unless threshold and suppression make sense.
 void check_grid_detection(const GridDetectionSettings& settings);
 
-/// Runs on the host.
-class GridDetectionLayer : public TwoSidedLayer, public HasHostPart {
+/// The choice of boxes on a device.
+class GridChoiceOnDevice {
  public:
-  std::string host_part() const override { return "choice of boxes"; }
+  explicit GridChoiceOnDevice(const GridDetectionSettings& settings);
+  ~GridChoiceOnDevice();
+
+  /// Writes the rows of the chosen boxes, and sets the shape of the top: the host waits for their
+  /// number. False, and nothing is written, where a confidence is NaN. `shape` as for
+  /// write_detections().
+  bool run(const ComputeDevice& device, Blobs bottom, const std::vector<GridLayout>& grids,
+           Shape& shape, Blob& top);
+  size_t bytes() const;
+
+ private:
+  struct Memory;
+  const GridDetectionSettings& settings_;
+  std::unique_ptr<Memory> memory_;
+};
+
+class GridDetectionLayer : public TwoSidedLayer {
+ public:
   Arity arity() const override {
     const int bottoms = static_cast<int>(settings_.anchors.size());
     return {.min_bottoms = bottoms, .max_bottoms = bottoms};
@@ -36,6 +52,7 @@ class GridDetectionLayer : public TwoSidedLayer, public HasHostPart {
   bool can_propagate(int) const override { return false; }
   bool is_exact_top(int) const override { return true; }
   TopShapes top_shapes() const override { return TopShapes::from_values; }
+  size_t kept_bytes() const override { return there_ ? there_->bytes() : 0; }
 
   /// With the bound: forward sets the number of boxes.
   void reshape(Blobs bottom, Blobs top) override;
@@ -61,6 +78,7 @@ class GridDetectionLayer : public TwoSidedLayer, public HasHostPart {
   std::vector<GridLayout> grids_;  // of each bottom
   Shape shape_;                    // of the top
   std::tuple<std::vector<OfImage<float>>, std::vector<OfImage<double>>> memory_;
+  std::unique_ptr<GridChoiceOnDevice> there_;
 };
 
 }  // namespace crema

@@ -8,15 +8,10 @@
 #include "layer_support/detection_rows.hpp"
 
 namespace crema {
-namespace {
 
-constexpr int64_t kCentreRow = 5;
-
-bool has_edges(const Shape& shape) {
+bool GridTruths::names_images(const Shape& shape) {
   return shape.rank() == 4 && shape[0] == 1 && shape[1] == 1 && shape[3] == kTruthRow;
 }
-
-}  // namespace
 
 std::vector<GridAnchor> grid_anchors(std::span<const float> biases, double unit) {
   if (biases.empty() || biases.size() % 2 != 0)
@@ -63,8 +58,8 @@ GridLayout::GridLayout(const Blob& predictions, int64_t number, int64_t of_class
 
 void check_truth_shape(const Blob& labels, int64_t images) {
   const Shape& shape = labels.shape();
-  if (has_edges(shape)) return;
-  if (shape.rank() < 2 || shape[0] != images || shape.count(1) % kCentreRow != 0)
+  if (GridTruths::names_images(shape)) return;
+  if (shape.rank() < 2 || shape[0] != images || shape.count(1) % GridTruths::kCentreRow != 0)
     throw Error("'", labels.name, "' (", shape.str(), ") holds no true boxes; give (1, 1, R, 8), ",
                 "as AnnotatedData does, or ", images,
                 " items of rows of 5: class, x, y, width, height");
@@ -95,7 +90,7 @@ void GridTruths::read(const Blob& labels, int64_t images, int64_t classes) {
   const Shape& shape = labels.shape();
   dispatch_float(labels.data.dtype(), [&]<class T>(T) {
     const T* const values = labels.data.read<T>();
-    const bool edges = has_edges(shape);
+    const bool edges = names_images(shape);
     const int64_t width = edges ? kTruthRow : kCentreRow, rows = labels.count() / width;
     for (int64_t row = 0; row < rows; ++row) {
       const auto v = [&](int64_t k) { return static_cast<double>(values[row * width + k]); };

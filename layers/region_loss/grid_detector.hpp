@@ -36,21 +36,21 @@ struct GridLayout {
   GridLayout(const Blob& predictions, int64_t anchors, int64_t classes);
   GridLayout() = default;
 
-  int64_t cells() const { return height * width; }
+  CREMA_FUNCTOR int64_t cells() const { return height * width; }
   /// The place of an attribute of the first cell; those of other cells follow.
-  int64_t plane(int64_t image, int64_t anchor, int64_t attribute) const {
+  CREMA_FUNCTOR int64_t plane(int64_t image, int64_t anchor, int64_t attribute) const {
     return ((image * anchors + anchor) * (kClasses + classes) + attribute) * cells();
   }
 };
 
-inline double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+CREMA_FUNCTOR double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// A box relative to the image, by its centre.
 struct CentredBox {
   double x, y, width, height;
 
   template <class T>
-  BoundingBox<T> edges() const {
+  CREMA_FUNCTOR BoundingBox<T> edges() const {
     return {static_cast<T>(x - width / 2), static_cast<T>(y - height / 2),
             static_cast<T>(x + width / 2), static_cast<T>(y + height / 2)};
   }
@@ -59,8 +59,8 @@ struct CentredBox {
 /// With v the predictions of a cell (column, row):
 ///   x = (column + sigmoid(v_x)) / W, y likewise, width = anchor width * exp(v_width) / W, ...
 template <class T>
-CentredBox predicted_box(const GridLayout& grid, const T* values, int64_t image, int64_t number,
-                         const GridAnchor& anchor, int64_t cell) {
+CREMA_FUNCTOR CentredBox predicted_box(const GridLayout& grid, const T* values, int64_t image,
+                                       int64_t number, const GridAnchor& anchor, int64_t cell) {
   const auto value = [&](int64_t attribute) {
     return static_cast<double>(values[grid.plane(image, number, attribute) + cell]);
   };
@@ -80,6 +80,11 @@ struct GridTruth {
 /// The true boxes of a batch.
 class GridTruths {
  public:
+  /// Values of a row without its image.
+  static constexpr int64_t kCentreRow = 5;
+  /// Whether labels of this shape are rows of the first kind.
+  static bool names_images(const Shape& shape);
+
   /// Reads rows of either kind:
   ///   (1, 1, R, 8): image, label, instance, xmin, ymin, xmax, ymax, difficult, as AnnotatedData
   ///     gives them; label 0 is the background, so that class c is label c + 1. Rows of image -1

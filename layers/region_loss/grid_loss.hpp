@@ -1,12 +1,12 @@
 // The loss of a grid detector, for RegionLoss and Yolov3; see their pages for the formula.
 #pragma once
 
-#include <string>
+#include <optional>
 #include <vector>
 
-#include "core/host_part.hpp"
 #include "layer_support/two_sided.hpp"
-#include "layers/region_loss/grid_detector.hpp"
+#include "layers/region_loss/grid_cell.hpp"
+#include "layers/region_loss/grid_loss_on_device.hpp"
 
 namespace crema {
 
@@ -28,10 +28,8 @@ struct GridLossSettings {
 /// Error if a scale or the threshold is negative or no number.
 void check_grid_loss(const GridLossSettings& settings);
 
-/// Runs on the host.
-class GridLossLayer : public TwoSidedLayer, public HasHostPart {
+class GridLossLayer : public TwoSidedLayer {
  public:
-  std::string host_part() const override { return "loss"; }
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   float default_loss_weight(int) const override { return 1; }
   bool can_propagate(int bottom) const override { return bottom == 0; }
@@ -39,7 +37,7 @@ class GridLossLayer : public TwoSidedLayer, public HasHostPart {
 
   void reshape(Blobs bottom, Blobs top) override;
   void prepare_reference(Blobs bottom, Blobs top) override;
-  size_t kept_bytes() const override { return gradient_.bytes(); }
+  size_t kept_bytes() const override { return gradient_.bytes() + (there_ ? there_->bytes() : 0); }
   Flops flops(Blobs bottom, Blobs top) const override;
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
@@ -51,9 +49,12 @@ class GridLossLayer : public TwoSidedLayer, public HasHostPart {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
+  /// With pointers of the host.
+  GridRules rules() const;
   /// The loss of one image; its gradient is written to `gradient`, which holds 0.
   template <class T>
   double loss_of(int64_t image, const T* values, T* gradient);
+  /// Finds the place of each true box. The last of several true boxes of one place counts.
   template <class T>
   void assign(int64_t image, const T* values);
 
@@ -63,6 +64,7 @@ class GridLossLayer : public TwoSidedLayer, public HasHostPart {
   std::vector<int32_t> assigned_;  // (images, anchors, cells): the number of a true box, or -1
   std::vector<double> losses_;     // of each image
   Tensor gradient_;                // of the sum over the images, of the bottom's shape
+  std::optional<GridLossOnDevice> there_;
 };
 
 }  // namespace crema

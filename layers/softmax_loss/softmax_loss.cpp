@@ -1,6 +1,7 @@
 // SoftmaxWithLoss: the mean of -log(softmax(x)[label]). See README.md.
 #include "core/dispatch.hpp"
 #include "core/float_values.hpp"
+#include "core/host_part.hpp"
 #include "core/move.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
@@ -96,8 +97,13 @@ struct DivideLoss {
 };
 
 /// Top 2, if it is there, is that of SoftmaxWithLossOHEM.
-class SoftmaxLossLayer : public LabelLoss {
+class SoftmaxLossLayer : public LabelLoss, public HasHostPart {
  public:
+  std::string host_part() const override {
+    return weights_.by_frequency() ? "weights of classes" : soft_ ? "check of probabilities" : "";
+  }
+  bool host_reads(int b) const override { return b == 1; }
+  bool host_writes() const override { return false; }
   explicit SoftmaxLossLayer(const LayerInit& init)
       : LabelLoss(init, init.param.softmax_param().axis(),
                   {.class_weights = true, .label_smoothing = true}),
@@ -205,16 +211,16 @@ class SoftmaxLossLayer : public LabelLoss {
                                  device.read<T>(target_)};
           return for_each_position(
               side, split, 4 * kGrain,
-              TargetGradient<T, Out>{target, seed.template over<double>(divisor(scores().positions())), probability,
-                                     dx});
+              TargetGradient<T, Out>{target,
+                                     seed.template over<double>(divisor(scores().positions())),
+                                     probability, dx});
         }
         const LossDivisor divisor = label_divisor(device);
         const auto weight = seed.template over<double>(divisor.known);
-        for_each_position(
-            side, split, 4 * kGrain,
-            SoftmaxLabelGradient<T, Out>{split, label_target<T>(device),
-                                         static_cast<T>(weight.known), probability,
-                                         this->labels(device), dx, divisor.count, weight});
+        for_each_position(side, split, 4 * kGrain,
+                          SoftmaxLabelGradient<T, Out>{
+                              split, label_target<T>(device), static_cast<T>(weight.known),
+                              probability, this->labels(device), dx, divisor.count, weight});
       };
       if (device.on_host()) return run(HostSide(), device.overwrite<T>(diff));
       run(DeviceSide(device), values_out<T>(device, diff));

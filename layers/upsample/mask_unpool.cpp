@@ -1,5 +1,7 @@
 #include "layers/upsample/mask_unpool.hpp"
 
+#include <cmath>
+
 #include "core/dispatch.hpp"
 #include "layer_support/passes.hpp"
 
@@ -15,6 +17,21 @@ struct Scatter {
   T* y;
   CREMA_FUNCTOR void operator()(int64_t map) const {
     for (int64_t i = map * pooled; i < (map + 1) * pooled; ++i) y[places[i]] = x[i];
+  }
+};
+
+/// Place i of the mask, in the whole top; 0 for what is none.
+template <class T>
+struct ReadPlace {
+  NotesBad bad;
+  int64_t pooled, map;
+  const T* mask;
+  int64_t* places;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const T place = mask[i];
+    const bool fits = place >= 0 && place < static_cast<T>(map) && std::floor(place) == place;
+    places[i] = i / pooled * map + (fits ? static_cast<int64_t>(place) : 0);
+    if (!fits) bad(i);
   }
 };
 
@@ -35,21 +52,38 @@ void MaskUnpool::reshape(Blobs bottom, Blobs top, int64_t height, int64_t width)
                 bottom[0]->name, "' (", x.str(), "): one place for each value");
   pooled_ = x[2] * x[3];
   map_ = height * width;
+  height_ = height;
+  width_ = width;
   places_.reshape(x);
   top[0]->reshape(Shape{x[0], x[1], height, width});
 }
 
-void MaskUnpool::forward(const ComputeDevice& device, DType dtype, Blobs bottom, Blobs top) {
-  dispatch_float(dtype, [&]<class T>(T) {
+void MaskUnpool::refuse(const std::string& mask, int64_t i, double place) const {
+  throw Error("value ", i, " of the mask '", mask, "' is ", place, ", no place in a map of ",
+              height_, " x ", width_, "; set the size that the pooled map had");
+}
+
+template <class T>
+void MaskUnpool::read_there(const ComputeDevice& device, const Layer& layer, const Blob& mask) {
+  const std::string& name = mask.name;
+  const NotesBad bad =
+      check_.begin(layer, [this, name](int64_t i, double place) { refuse(name, i, place); });
+  const T* const values = device.read<T>(mask.data);
+  for_each(device, places_.count(), kElementGrain,
+           ReadPlace<T>{bad, pooled_, map_, values, device.overwrite<int64_t>(places_)});
+  if (bad.block) for_each(device, 1, 1, FinishCheck<T>{bad, values});
+}
+
+void MaskUnpool::forward(const ComputeDevice& device, const Layer& layer, Blobs bottom, Blobs top) {
+  dispatch_float(layer.dtype(), [&]<class T>(T) {
+    if (!device.on_host()) return read_there<T>(device, layer, *bottom[1]);
     const T* mask = bottom[1]->data.template read<T>();
     int64_t* places = places_.overwrite<int64_t>();
     parallel_for(places_.count(), kElementGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const T place = mask[i];
         if (!(place >= 0 && place < static_cast<T>(map_)) || std::floor(place) != place)
-          throw Error("value ", i, " of the mask '", bottom[1]->name, "' is ", place,
-                      ", no place in a map of ", top[0]->shape()[2], " x ", top[0]->shape()[3],
-                      "; set the size that the pooled map had");
+          refuse(bottom[1]->name, i, static_cast<double>(place));
         places[i] = i / pooled_ * map_ + static_cast<int64_t>(place);
       }
     });
@@ -102,7 +136,7 @@ size_t UnpoolingLayer::kept_bytes() const {
 }
 
 void UnpoolingLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
-  if (has_mask_) return unpool_.forward(device, dtype(), bottom, top);
+  if (has_mask_) return unpool_.forward(device, *this, bottom, top);
   ResampleLayer::run_forward(device, bottom, top);
 }
 

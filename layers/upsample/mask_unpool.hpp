@@ -1,6 +1,9 @@
 // Unpooling by the mask of a pooling layer: Upsample and Unpooling.
 #pragma once
 
+#include <string>
+
+#include "layer_support/device_check.hpp"
 #include "layer_support/resample.hpp"
 
 namespace crema {
@@ -12,13 +15,20 @@ class MaskUnpool {
  public:
   /// Sets the shape of the top. Error if the bottoms differ in shape.
   void reshape(Blobs bottom, Blobs top, int64_t height, int64_t width);
-  /// Error if a place is no whole number inside the map.
-  void forward(const ComputeDevice& device, DType dtype, Blobs bottom, Blobs top);
+  /// Error if a place is no whole number inside the map; on a device, the run of the device
+  /// reports it (core/device_run.hpp).
+  void forward(const ComputeDevice& device, const Layer& layer, Blobs bottom, Blobs top);
   void backward(const ComputeDevice& device, Blobs top, Blobs bottom) const;
   size_t kept_bytes() const { return places_.bytes(); }
 
  private:
-  int64_t map_ = 0, pooled_ = 0;         // values of a map of the top and of the bottom
+  template <class T>
+  void read_there(const ComputeDevice& device, const Layer& layer, const Blob& mask);
+  [[noreturn]] void refuse(const std::string& mask, int64_t i, double place) const;
+
+  int64_t map_ = 0, pooled_ = 0;    // values of a map of the top and of the bottom
+  int64_t height_ = 0, width_ = 0;  // of a map of the top
+  LayerCheck check_;
   Tensor places_{Shape{0}, DType::i64};  // of each value, in the whole top
 };
 

@@ -5,11 +5,23 @@
 #include <numeric>
 
 #include "core/dispatch.hpp"
+#include "layer_support/device_check.hpp"
 
 namespace crema {
 
+RowIndices::RowIndices() = default;
+RowIndices::~RowIndices() = default;
+
+void RowIndices::read(const ComputeDevice& device, const Layer& layer, const Blob& from,
+                      int64_t rows, const std::string& way_out) {
+  if (device.on_host()) return read(from, rows, way_out);
+  count_rows_ = rows;
+  read_there(device, layer, from, way_out);
+}
+
 void RowIndices::read(const Blob& from, int64_t rows, std::string_view way_out) {
   const Shape& shape = from.shape();
+  count_rows_ = rows;
   indices_.reshape(Shape{shape.count()});
   int64_t* const out = indices_.overwrite<int64_t>();
   dispatch_float(from.data.dtype(), [&]<class T>(T) {
@@ -17,15 +29,21 @@ void RowIndices::read(const Blob& from, int64_t rows, std::string_view way_out) 
     for (int64_t i = 0; i < indices_.count(); ++i) {
       // Also false for NaN.
       if (!(in[i] >= T{0} && in[i] < T(rows) && std::trunc(in[i]) == in[i]))
-        throw Error("index ", in[i], " at position ", i, " of '", from.name, "' (", shape.str(),
-                    ") is not a whole number in [0, ", rows, "); ", way_out)
-            .of_sample(shape.rank() == 0 ? 0 : i / shape.count(1));
+        refuse_index(from.name, shape, i, static_cast<double>(in[i]), rows, way_out);
       out[i] = static_cast<int64_t>(in[i]);
     }
   });
 }
 
+void refuse_index(const std::string& name, const Shape& shape, int64_t position, double index,
+                  int64_t rows, std::string_view way_out) {
+  throw Error("index ", index, " at position ", position, " of '", name, "' (", shape.str(),
+              ") is not a whole number in [0, ", rows, "); ", way_out)
+      .of_sample(shape.rank() == 0 ? 0 : position / shape.count(1));
+}
+
 RowGroups RowIndices::groups(const ComputeDevice& device) {
+  if (!device.on_host() && sorts_there()) return groups_there(device);
   const int64_t* const indices = indices_.read<int64_t>();
   order_.reshape(indices_.shape());
   int64_t* const order = order_.overwrite<int64_t>();

@@ -108,11 +108,12 @@ struct SumRows {
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
     const int64_t group = i / blocks, first = i % blocks * kColumns;
+    if (!groups.is_group(group)) return;
     const int64_t end = first + kColumns < width ? first + kColumns : width;
     for (int64_t k = first + lanes.first; k < end; k += lanes.count) {
       T* const at = to + groups.row[group] * width + k;
       double sum = adds ? static_cast<double>(*at) : 0;
-      for (int64_t j = groups.begins[group]; j < groups.begins[group + 1]; ++j) {
+      for (int64_t j = groups.first(group); groups.has(group, j); ++j) {
         sum += static_cast<double>(from[groups.order[j] * width + k]);
       }
       *at = static_cast<T>(sum);

@@ -8,6 +8,7 @@
 #include "core/host_part.hpp"
 #include "crema/parameter.hpp"
 #include "net/plan.hpp"
+#include "net/queued.hpp"
 
 namespace crema {
 namespace {
@@ -88,11 +89,17 @@ class Simulation {
 
   void run(const Action& action) {
     StepTraffic& step = step_of(action);
-    const bool on_host = runs_on_host(action, step);
     const Accesses all = accesses_of(program_, action);
-    for (const Tensor* tensor : all.reads) read(*tensor, on_host, step);
-    for (const Tensor* tensor : all.writes) write(*tensor, on_host);
     const bool forward = action.kind == Action::Kind::forward;
+    const bool on_host = runs_on_host(action, step);
+    // Forward reads its bottoms, in their order.
+    const HasHostPart* const part = forward ? part_of(action, step) : nullptr;
+    for (size_t i = 0; i < all.reads.size(); ++i) {
+      const bool by_part = part != nullptr && part->host_reads(static_cast<int>(i));
+      read(*all.reads[i], on_host || by_part, step);
+    }
+    const bool part_writes = part != nullptr && part->host_writes();
+    for (const Tensor* tensor : all.writes) write(*tensor, on_host || part_writes);
     if (!forward && action.kind != Action::Kind::backward) return;
     for (const Parameter* parameter : parameters_of(program_[action.node])) {
       read(parameter->storage().get(), parameter->data.bytes(), on_host, step);
@@ -102,14 +109,19 @@ class Simulation {
     }
   }
 
-  static bool runs_on_host(const Action& action, const StepTraffic& step) {
+  /// What the step computes on the host beside the device; null: nothing.
+  const HasHostPart* part_of(const Action& action, const StepTraffic& step) const {
+    if (step.host_part.empty()) return nullptr;
+    return dynamic_cast<const HasHostPart*>(program_[action.node].layer);
+  }
+
+  bool runs_on_host(const Action& action, const StepTraffic& step) const {
     switch (action.kind) {
       case Action::Kind::forward:
-        return step.is_on_host();
-      case Action::Kind::seed:
-        return action.weight != 0 && step.is_on_host();
       case Action::Kind::backward:
         return step.on_host;
+      case Action::Kind::seed:
+        return is_host_seed(plan_, action);
       case Action::Kind::sum:
       case Action::Kind::complete:
       case Action::Kind::losses:

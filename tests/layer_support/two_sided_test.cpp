@@ -13,81 +13,10 @@
 #include "support/fake_device.hpp"
 #include "support/layer_test.hpp"
 #include "support/needs.hpp"
+#include "support/two_sided_run.hpp"
 
 namespace crema::test {
 namespace {
-
-std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < tensor.count(); ++i) values.push_back(tensor.at(i));
-  return values;
-}
-
-/// Forward and backward on a device give what the host gave, and nothing but inputs goes there.
-/// `to_host`: what forward reads back, where the first `there` bottoms lie on the device alone.
-/// Forward alone where the layer does not train.
-void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType dtype = DType::f32,
-                  int to_host = 0, bool trains = true, int there = 0) {
-  SCOPED_TRACE(c.layer);
-  LayerRun first(c);
-  for (int option = 0; option < static_cast<int>(first.options().size()); ++option) {
-    FakeDevice device;  // outlives what the layer holds there
-    LayerRun run(c, {.dtype = dtype, .option = option, .trains = trains});
-    const std::vector<Layout>& layouts = run.option().bottoms;
-    if (!layouts.empty() && block_of(layouts[0].format) > 1) continue;
-    run.forward();
-    // Layers may keep gradients of forward: those of the host are of a run of its own.
-    LayerRun host(c, {.dtype = dtype, .option = option, .trains = trains});
-    host.forward();
-    const ComputeDevice side(device);
-    std::vector<Blob*> bottoms, tops;
-    std::vector<bool> propagate;
-    for (int i = 0; i < run.num_bottoms(); ++i) {
-      bottoms.push_back(&run.bottom_blob(i));
-      propagate.push_back(run.layer().can_propagate(i));
-    }
-    for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
-    auto& layer = dynamic_cast<TwoSidedLayer&>(run.layer());
-    std::vector<Blob> results(tops.size());
-    std::vector<Blob*> tops_there;
-    for (size_t i = 0; i < tops.size(); ++i) {
-      results[i].data = Tensor(tops[i]->shape(), tops[i]->data.dtype(), tops[i]->data.format());
-      tops_there.push_back(&results[i]);
-    }
-    for (int i = 0; i < there; ++i) {
-      Tensor& data = bottoms[static_cast<size_t>(i)]->data;
-      dispatch_float(data.dtype(), [&]<class T>(T) { side.change<T>(data); });
-    }
-    layer.run_forward(side, bottoms, tops_there);
-    EXPECT_EQ(device.downloads, to_host);
-    for (int i = 0; i < run.num_tops(); ++i) {
-      expect_close(values_of(results[i].data), host.top(i), tolerance, text("top ", i));
-    }
-    if (!trains || (!any_of(propagate) && run.num_params() == 0)) continue;
-    host.backward();
-    run.backward();
-    for (size_t i = 0; i < bottoms.size(); ++i) {
-      if (!propagate[i]) continue;
-      Tensor& diff = bottoms[i]->diff;
-      diff = Tensor(diff.shape(), diff.dtype(), diff.format());
-    }
-    const int downloads = device.downloads;
-    layer.run_backward(side, tops, propagate, bottoms);
-    EXPECT_EQ(device.downloads, downloads);
-    for (size_t i = 0; i < bottoms.size(); ++i) {
-      if (!propagate[i]) continue;
-      expect_close(values_of(bottoms[i]->diff), host.bottom_diff(static_cast<int>(i)), tolerance,
-                   text("bottom ", i));
-    }
-    for (int i = 0; i < run.num_params(); ++i) {
-      std::vector<double> gradient = host.gradient(i);
-      for (double& value : gradient) value *= 2;  // of both passes of `run`
-      expect_close(run.gradient(i), gradient, tolerance, text("gradient ", i));
-    }
-    for (Blob* blob : bottoms) blob->data = blob->diff = Tensor();
-    for (Blob* blob : tops) blob->data = blob->diff = Tensor();
-  }
-}
 
 TEST(TwoSided, RoomsThatMoveDataRunOnADeviceWithoutItsCode) {
   check_device({.layer = R"(layer { type: "Flatten" })", .bottoms = {uniform({2, 3, 4})}});
@@ -224,8 +153,6 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     }
     check({.layer = of("SoftmaxWithLossOHEM"), .bottoms = {rows, labels({5}, 37)}, .tops = 3});
     check({.layer = of("SmoothL1LossOHEM"), .bottoms = {images, images, images}, .tops = 2});
-    // Matching is on the host. Of what lies on the device, it reads the locations, and where it
-    // mines losses: those of priors without a match, or sums of exponentials and scores.
     const Input priors = given({1, 2, 8}, {0.1, 0.1, 0.4, 0.4, 0.5, 0.5, 0.9, 0.9,  //
                                            0.1, 0.1, 0.2, 0.2, 0.1, 0.1, 0.2, 0.2});
     const Input boxes = given({1, 1, 1, 8}, {1, 2, 0, 0.12, 0.1, 0.42, 0.4, 0});
@@ -240,27 +167,23 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
                                                   0, 2, 0, 0.52, 0.41, 0.64, 0.60, 0,  //
                                                   2, 2, 0, 0.31, 0.29, 0.47, 0.45, 1});
     const Input equal = given({3, 630}, std::vector<double>(1890, 0.5));
-    const std::pair<const char*, int> minings[] = {
-        {"", 2},
-        {"mining_type: NONE", 1},
-        {"conf_loss_type: LOGISTIC", 2},
-        {"mining_type: HARD_EXAMPLE", 3},
-        {"mining_type: HARD_EXAMPLE conf_loss_type: LOGISTIC", 2},
-        {"ignore_difficult_gt: true", 2},
-        {"use_difficult_gt: false", 2}};
-    for (const auto& [more, to_host] : minings) {
+    for (const char* more :
+         {"", "mining_type: NONE", "conf_loss_type: LOGISTIC", "mining_type: HARD_EXAMPLE",
+          "mining_type: HARD_EXAMPLE conf_loss_type: LOGISTIC", "ignore_difficult_gt: true",
+          "use_difficult_gt: false"}) {
       const std::string layer =
           of("MultiBoxLoss", text("multibox_loss_param { num_classes: 3 ", more, " }").c_str());
-      const auto check_loss = [&, count = to_host](const std::vector<Input>& bottoms) {
-        check_device({.layer = layer, .bottoms = bottoms}, {1e-6, 1e-5}, dtype, count, true, 2);
+      const auto check_loss = [&](const std::vector<Input>& bottoms) {
+        check_device({.layer = layer, .bottoms = bottoms}, {1e-6, 1e-5}, dtype, 0, true, 4);
       };
       check_loss({uniform({2, 8}), uniform({2, 6}), priors, boxes});
       check_loss({uniform({3, 840}), uniform({3, 630}), many_priors, many_boxes});
       check_loss({uniform({3, 840}), equal, many_priors, many_boxes});
     }
+    // The host waits for the number of boxes.
     check_device({.layer = of("DetectionOutput", "detection_output_param { num_classes: 3 }"),
                   .bottoms = {uniform({2, 8}), uniform({2, 6}), priors, uniform({2, 3, 4, 4})}},
-                 {0, 0}, dtype);
+                 {0, 0}, dtype, 1, true, 3);
     check_device({.layer = of("DetectionEvaluate", "detection_evaluate_param { num_classes: 3 }"),
                   .bottoms = {given({1, 1, 1, 7}, {1, 2, 0.5, 0.1, 0.1, 0.4, 0.4}), boxes}},
                  {0, 0}, dtype);
