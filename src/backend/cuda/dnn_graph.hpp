@@ -45,6 +45,8 @@ class DnnGraph {
   void add(const DnnTensor& a, const DnnTensor& b, const DnnTensor& sum);
   /// y = x for x > 0, else slope * x.
   void relu(const DnnTensor& x, double slope, const DnnTensor& y);
+  /// dx = dy where y > 0, else slope * dy: the gradient of a ReLU that gave y.
+  void relu_gradient(const DnnTensor& dy, const DnnTensor& y, double slope, const DnnTensor& dx);
 
   /// All of it. Two graphs with one key are the same.
   const std::string& key() const { return key_; }
@@ -53,7 +55,7 @@ class DnnGraph {
 
  private:
   struct Operation {
-    enum class Kind : uint8_t { convolve, add, relu } kind;
+    enum class Kind : uint8_t { convolve, add, relu, relu_gradient } kind;
     DnnPass pass = DnnPass::forward;
     DnnWindow window = {};
     double slope = 0;
