@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "core/memory.hpp"
@@ -17,6 +18,17 @@ namespace crema {
 class StaleRecord : public Error {
  public:
   using Error::Error;
+};
+
+/// What is made from other values and kept, such as a copy of weights in another order. Records do
+/// not make it again: it is brought up to date in front of each launch of a record that reads it.
+class Follower {
+ public:
+  virtual ~Follower() = default;
+  /// Brings it up to date.
+  virtual void follow() = 0;
+  /// The values and what is made from them have been written together.
+  virtual void note_written() = 0;
 };
 
 /// Notes accesses on the device while work is recorded (DeviceBackend::set_access_log). Accesses on
@@ -39,8 +51,17 @@ class AccessLog {
     uint64_t version;
   };
 
+  struct Followed {
+    std::weak_ptr<Follower> follower;
+    bool writes;  // the work writes it along with the values
+  };
+
   void note(Memory& memory, Access how, const void* contents);
   void note_derived(Memory& memory, uint64_t version);
+  /// Recorded work reads it, or `writes` it along with the values.
+  void note_follower(std::weak_ptr<Follower> follower, bool writes = false) {
+    followers_.push_back({std::move(follower), writes});
+  }
   /// The host may access this memory: its contents are those of each iteration.
   void allow_host(const Memory* memory) { constant_.insert(memory); }
   /// Error unless the host may access it.
@@ -48,10 +69,12 @@ class AccessLog {
 
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<Derived>& derived() const { return derived_; }
+  const std::vector<Followed>& followers() const { return followers_; }
 
  private:
   std::vector<Entry> entries_;
   std::vector<Derived> derived_;
+  std::vector<Followed> followers_;
   std::set<const Memory*> constant_;
 };
 

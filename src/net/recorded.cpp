@@ -101,6 +101,19 @@ bool is_current(const AccessLog::Derived& form) {
   return memory != nullptr && memory->version() == form.version;
 }
 
+void bring_up_to_date(const std::vector<AccessLog::Followed>& followers) {
+  for (const AccessLog::Followed& followed : followers) {
+    if (const auto follower = followed.follower.lock()) follower->follow();
+  }
+}
+
+void note_written(const std::vector<AccessLog::Followed>& followers) {
+  for (const AccessLog::Followed& followed : followers) {
+    const auto follower = followed.writes ? followed.follower.lock() : nullptr;
+    if (follower != nullptr) follower->note_written();
+  }
+}
+
 std::shared_ptr<Memory> memory_of(const Program& program, int buffer) {
   return program.buffers[static_cast<size_t>(buffer)].tensors.front().tensor->memory();
 }
@@ -257,7 +270,10 @@ void RecordedPass::run_part(Plan& plan, Part& part, const std::function<void(siz
     return;
   }
   tell_recorded(part);
-  plan.context->backend().launch(*part.records.back().graph);
+  const Record& made = part.records.back();
+  bring_up_to_date(made.followers);
+  plan.context->backend().launch(*made.graph);
+  note_written(made.followers);
 }
 
 RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
@@ -299,6 +315,7 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   made.loss_scale = plan.loss_scale;
   made.generation = backend.generation();
   made.derived = log.derived();
+  made.followers = log.followers();
   std::map<const Memory*, int> buffers;
   for (size_t b = 0; b < plan.program->buffers.size(); ++b)
     buffers[memory_of(*plan.program, static_cast<int>(b)).get()] = static_cast<int>(b);
@@ -327,6 +344,8 @@ void RecordedPass::launch(Plan& plan, const Part& part, Record& record,
   for (size_t i = part.begin; i < part.end; ++i) {
     if (is_host_seed(actions_[i])) run(i);
   }
+  // Before the accesses below, which make another version of what the record writes.
+  bring_up_to_date(record.followers);
   DeviceBackend& backend = plan.context->backend();
   for (const Use& use : record.uses) {
     const std::shared_ptr<Memory> memory =
@@ -336,6 +355,7 @@ void RecordedPass::launch(Plan& plan, const Part& part, Record& record,
       memory->access(Access::change, &backend);
   }
   backend.launch(*record.graph);
+  note_written(record.followers);
   if (record.checks) plan.context->device_run().note_checked();
   set_cleared(plan, record.cleared_after);
 }

@@ -14,7 +14,7 @@
 //
 // The host keeps book of which copy of a memory is current. A record repeats that too: its accesses
 // (core/access_log.hpp) are made before the launch, so that what the host has written since is
-// copied to the device.
+// copied to the device. Copies of parameters that have changed are made anew then, too.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +48,7 @@ class RecordedPass {
     std::unique_ptr<DeviceGraph> graph;
     std::vector<Use> uses;
     std::vector<AccessLog::Derived> derived;
+    std::vector<AccessLog::Followed> followers;
     std::vector<bool> cleared_before, cleared_after;  // of each parameter of the net
     bool has_seeds = false;                           // that hold the loss scale
     double loss_scale = 1;

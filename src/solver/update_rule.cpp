@@ -293,8 +293,10 @@ void UpdateRule::queue_update(ParameterArena& arena, std::vector<Tensor>& histor
       },
       any);
   update.block = device_block_.change<uint8_t>(&backend);
+  update.copies = copies_.prepare(arena, context_.device_run(), backend);
   update.arrays = update_arrays(backend, arena, history, average);
   device_update(backend, update, any, numbers);
+  copies_.finish();
 }
 
 UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {

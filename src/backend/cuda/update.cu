@@ -93,11 +93,21 @@ __global__ void rates_kernel(UpdateRuns runs, const UpdateNumbers* numbers, cons
   }
 }
 
+/// Each thread has written its values of the chunk. One text for all rules.
+template <class T>
+__device__ __noinline__ void write_copies(const UpdateRuns& runs, const UpdateChunk& chunk,
+                                          const CopyTable& copies, const T* w) {
+  const int64_t offset = chunk.run->offset;
+  copies.write(chunk.run - runs.runs, w + offset, chunk.begin - offset, chunk.end - offset,
+               static_cast<int64_t>(threadIdx.x), kBlockThreads);
+}
+
 /// The driver of update rules: a block a chunk. `rates`: of each run. Nothing changes in a run that
 /// has failed. `average` may be null.
 template <Regularization R, class T, class Rule, class... History>
 __global__ void update_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block, const double* rates,
-                              const T* g, T* w, T* average, RunBlock* state, History*... history) {
+                              const T* g, T* w, T* average, CopyTable copies, RunBlock* state,
+                              History*... history) {
   if (state->failed()) return;
   const UpdateNumbers numbers = block->numbers;
   const Rule rule = block->rule;
@@ -111,6 +121,7 @@ __global__ void update_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block, c
       check += update(g[i], w[i], history[i]...);
       if (average != nullptr) average[i] += rest * (w[i] - average[i]);
     }
+    if (copies.first != nullptr) write_copies(runs, chunk, copies, w);
     // Whoever comes last writes the same. It becomes a failure behind the update: all blocks of
     // this one do the same.
     if (!(check == T{0})) state->report.bad_step = 1;
@@ -170,7 +181,7 @@ void launch_update(CudaBackend& backend, const DeviceUpdate& job, const UpdateNu
           rates_kernel<<<blocks_for(runs.count), kBlockThreads, 0, backend.stream()>>>(
               runs, &block->numbers, scratch.of_chunk, scratch.rates);
           update_kernel<kBy><<<blocks, kBlockThreads, 0, backend.stream()>>>(
-              runs, block, scratch.rates, g, w, average, job.run, history...);
+              runs, block, scratch.rates, g, w, average, job.copies, job.run, history...);
         });
   });
   finish_kernel<<<1, 1, 0, backend.stream()>>>(job.run);
