@@ -139,14 +139,12 @@ TEST_F(DnnPlansOfH200, GradientsOfReLUsBehindThoseOfConvolutions) {
       problem.undoes = 0;
       EXPECT_NE(problem.family(), plain);
       SCOPED_TRACE(problem.family());
-      EXPECT_TRUE(ways(problem, DnnPass::data)[0].fused);
+      // Without a plan that has it, a pass of ours follows.
+      const std::vector<DnnWay> found = ways(problem, DnnPass::data);
+      EXPECT_TRUE(found[0].fused || type == DType::f32);
+      EXPECT_FALSE(std::ranges::all_of(found, &DnnWay::fused));
       for (const DnnPass pass : {DnnPass::forward, DnnPass::weights})
         EXPECT_FALSE(ways(problem, pass)[0].fused);
-      const DnnWay fused = ways(problem, DnnPass::data)[0];
-      std::string why;
-      const auto named = dnn_way(plans(), problem, DnnPass::data, {}, fused.str(), why);
-      ASSERT_TRUE(named.has_value()) << why;
-      EXPECT_EQ(named->str(), fused.str());
     }
   }
 }
