@@ -147,7 +147,8 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
       const auto choice =
           choose_named(layer, problem_, passes[i], i < wanted.size() ? wanted[i] : "", why);
       if (!choice) throw Error("cuDNN cannot compute this convolution: ", why);
-      take(problem_, choice->way);
+      note_choice(problem_, choice->way);
+      pass(passes[i]).emplace(problem_, choice->way);
     }
     const DnnWay& way = forward_pass().way();
     weight_form_ = {dnn_weights_map(problem_, way.deep).of_weights(), problem_.outputs,
@@ -237,10 +238,11 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
     problem.undoes = slope;
     std::string why;
     const auto choice = choose(layer_, problem, DnnPass::data, true, why);
-    if (!choice || !choice->way.fused) return false;
-    take(problem, choice->way);
-    undoes_before_ = true;
-    return true;
+    if (!choice) return false;
+    note_choice(problem, choice->way);
+    undoes_before_ = choice->way.fused;
+    if (undoes_before_) pass(DnnPass::data).emplace(problem, choice->way);
+    return undoes_before_;
   }
   std::string detail() const override {
     std::vector<std::string> ways;
@@ -255,10 +257,10 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
   bool capturable() const override { return !ends_.folds(); }
 
  private:
-  void take(const DnnConvolutionProblem& problem, const DnnWay& way) {
+  /// For those who go on from a snapshot.
+  void note_choice(const DnnConvolutionProblem& problem, const DnnWay& way) const {
     layer_.context().tuner().choose(tuned(backend_.dnn_plans(), problem, way.pass).name(),
                                     way.str());
-    pass(way.pass).emplace(problem, way);
   }
   /// The ReLU whose gradient is part of backward.
   std::optional<float> undoes_relu() const {
