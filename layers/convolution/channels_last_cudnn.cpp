@@ -2,15 +2,16 @@
 // ways of a layer's passes, and the kernel that runs them.
 //
 // The parameters are f32, (K, C, taps). The library reads them as (K, taps, C) in the type of the
-// activations: a copy that forward writes in training, and that is kept until they change in
-// inference. Gradients come back in that order, and a pass of ours adds them to those of the
-// parameters.
+// activations: copies, which the update writes along with the parameters
+// (backend/parameter_copies.hpp). Gradients come back in that order, and a pass of ours adds them
+// to those of the parameters.
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "backend/cuda/micro_batches.hpp"
-#include "core/device_copy.hpp"
+#include "backend/parameter_copies.hpp"
+#include "core/relu_handover.hpp"
 #include "core/tuner.hpp"
 #include "layer_support/tuning.hpp"
 #include "layers/convolution/cudnn.hpp"
@@ -18,9 +19,6 @@
 
 namespace crema {
 namespace {
-
-/// Of 16-byte loads of the bias behind the weights.
-constexpr size_t kBoundary = 16;
 
 DnnRules rules_of(const Layer& layer) {
   return {layer.arithmetic().deterministic, layer.arithmetic().workspace_limit};
@@ -136,11 +134,15 @@ std::optional<Choice> choose_named(const ConvolutionLayer& layer,
   return choose(layer, problem, pass, false, why);
 }
 
-class ChannelsLastConvolution : public Kernel {
+class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public UndoesReLU {
  public:
   ChannelsLastConvolution(ConvolutionLayer& layer, const std::vector<std::string>& wanted,
                           Blobs bottom, Blobs top)
-      : Kernel(layer), layer_(layer), backend_(cuda(layer.context())), ends_(layer) {
+      : Kernel(layer),
+        layer_(layer),
+        backend_(cuda(layer.context())),
+        ends_(layer),
+        tops_(top.size()) {
     ends_.fit(top);
     // Where shapes follow from values, they may have no elements.
     if (top[0]->count() == 0) return;
@@ -155,21 +157,17 @@ class ChannelsLastConvolution : public Kernel {
       const auto choice =
           choose_named(layer, problem_, passes[i], i < wanted.size() ? wanted[i] : "", why);
       if (!choice) throw Error("cuDNN cannot compute this convolution: ", why);
-      layer.context().tuner().choose(tuned(backend_.dnn_plans(), problem_, passes[i]).name(),
-                                     choice->way.str());
-      detail_ +=
-          text(detail_.empty() ? "" : ", ", choice->way.str(),
-               choice->way.way.candidate->notes().same_every_time ? "" : " (sums in any order)");
+      note_choice(problem_, choice->way);
       pass(passes[i]).emplace(problem_, choice->way);
     }
-    const DepthMap map = dnn_weights_map(problem_, forward_pass().way().deep);
-    const size_t weight_bytes =
-        static_cast<size_t>(problem_.outputs) * map.deep_weights() * size_of(problem_.dtype);
-    bias_offset_ = (weight_bytes + kBoundary - 1) / kBoundary * kBoundary;
-    const size_t bias_bytes =
-        static_cast<size_t>(problem_.result().channels) * size_of(problem_.dtype);
-    weights_ = DeviceCopy(form_of_weights(), bias_offset_ + (layer.trains() ? bias_bytes : 0));
-    bias_ = DeviceCopy(text("cudnn bias ", to_string(problem_.dtype)), bias_bytes);
+    const DnnWay& way = forward_pass().way();
+    weight_form_ = {dnn_weights_map(problem_, way.deep).of_weights(), problem_.outputs,
+                    problem_.dtype};
+    if (!way.fused) return;
+    const DepthMap::Extents no_axes{1, 1, 1};
+    bias_form_ = {DepthMap::plain(1, no_axes), problem_.result().channels, problem_.dtype};
+    if (!layer.has_bias())
+      zeros_ = Tensor(Shape{static_cast<int64_t>(bias_form_.bytes())}, DType::u8);
   }
 
   void forward(Blobs bottom, Blobs top) override {
@@ -189,12 +187,12 @@ class ChannelsLastConvolution : public Kernel {
     Parameter &weights = ends_.weights(), *const bias = ends_.bias();
     for (size_t i = 0; i < top.size(); ++i) {
       const bool wants_bias = bias != nullptr && bias->needs_gradient;
+      const std::optional<float> relu = undoes_relu();
       const void* const diff = top[i]->diff.read_bytes(&backend_);
-      const void* const made = layer_.relu() ? top[i]->data.read_bytes(&backend_) : nullptr;
-      void* const undone =
-          layer_.relu() ? ends_.sums_diff(top, i).overwrite_bytes(&backend_) : nullptr;
+      const void* const made = relu ? top[i]->data.read_bytes(&backend_) : nullptr;
+      void* const undone = relu ? ends_.sums_diff(top, i).overwrite_bytes(&backend_) : nullptr;
       const auto beta = wants_bias ? static_cast<float>(bias->begin_gradient()) : 0.0F;
-      undo_and_sum_rows(backend_, problem_.result(), diff, made, layer_.relu(), undone, beta,
+      undo_and_sum_rows(backend_, problem_.result(), diff, made, relu, undone, beta,
                         wants_bias ? bias->diff.change<float>(&backend_) : nullptr);
       const Tensor &of_top = ends_.sums_diff(top, i), &of_bottom = bottom[i]->data;
       if (auto& gradient = pass(DnnPass::weights)) {
@@ -206,7 +204,8 @@ class ChannelsLastConvolution : public Kernel {
                                        scratch_of(*gradient));
       }
       if (!propagate[i]) continue;
-      multiply(problem_.transposed ? DnnPass::forward : DnnPass::data, of_top, nullptr,
+      const void* const before = undoes_before_ ? of_bottom.read_bytes(&backend_) : nullptr;
+      multiply(problem_.transposed ? DnnPass::forward : DnnPass::data, of_top, before,
                bottom[i]->diff);
     }
     ends_.pass_to_summand(ComputeDevice(backend_), top, propagate, bottom);
@@ -215,7 +214,11 @@ class ChannelsLastConvolution : public Kernel {
   /// The library reads the summand while it writes the top.
   InPlace in_place() const override { return InPlace::never; }
   size_t bytes() const override {
-    return ends_.bytes() + weights_.bytes() + (layer_.trains() ? 0 : bias_.bytes());
+    const auto bytes_of = [](const ParameterCopy::Form& form) {
+      return form.is_that_of_values() ? 0 : form.bytes();
+    };
+    return ends_.bytes() + bytes_of(weight_form_) +
+           (layer_.has_bias() ? bytes_of(bias_form_) : zeros_.bytes());
   }
   void plan_scratch(ScratchPlan& plan) const override {
     size_t most = 0;
@@ -226,53 +229,68 @@ class ChannelsLastConvolution : public Kernel {
       most = std::max(most, undo_and_sum_scratch(problem_.result()));
     plan.need(kDeviceScratch, most);
   }
-  std::string detail() const override { return detail_; }
+  BackwardReads backward_reads() const override {
+    const bool learns = layer_.params()[0]->needs_gradient;
+    const bool reads_bottom = learns || undoes_before_;
+    return {.bottom_data =
+                reads_bottom && layer_.in_place_bottom() > 0 ? IndexSet{0} : IndexSet(reads_bottom),
+            .top_data = undoes_relu().has_value()};
+  }
+  std::optional<float> relu_of_top() const override { return layer_.relu(); }
+  void leave_relu_to_reader() override { left_to_reader_ = true; }
+  /// Where a plan of the library has it behind the gradient of the bottom, and is no slower than
+  /// one without and a pass of ours.
+  bool undo_relu(size_t bottom, float slope) override {
+    if (bottom != 0 || tops_ != 1 || problem_.transposed || problem_.contiguous_source ||
+        !pass(DnnPass::data))
+      return false;
+    DnnConvolutionProblem problem = problem_;
+    problem.undoes = slope;
+    std::string why;
+    const auto choice = choose(layer_, problem, DnnPass::data, true, why);
+    if (!choice) return false;
+    note_choice(problem, choice->way);
+    undoes_before_ = choice->way.way.fused;
+    if (undoes_before_) pass(DnnPass::data).emplace(problem, choice->way);
+    return undoes_before_;
+  }
+  std::string detail() const override {
+    std::vector<std::string> ways;
+    for (const auto& one : passes_) {
+      if (!one) continue;
+      const bool in_order = one->way().candidate->notes().same_every_time;
+      ways.push_back(text(one->str(), in_order ? "" : " (sums in any order)"));
+    }
+    return joined(ways, ", ");
+  }
   /// A record would keep the folded weights that it began with.
   bool capturable() const override { return !ends_.folds(); }
 
  private:
+  /// For those who go on from a snapshot.
+  void note_choice(const DnnConvolutionProblem& problem, const MicroWay& way) const {
+    layer_.context().tuner().choose(tuned(backend_.dnn_plans(), problem, way.way.pass).name(),
+                                    way.str());
+  }
+  /// The ReLU whose gradient is part of backward.
+  std::optional<float> undoes_relu() const {
+    return left_to_reader_ ? std::nullopt : layer_.relu();
+  }
   std::optional<MicroBatches>& pass(DnnPass of) { return passes_[static_cast<size_t>(of)]; }
   MicroBatches& forward_pass() { return *pass(problem_.forward()); }
 
-  /// Names their order and type: layers of other shapes may share the parameter.
-  std::string form_of_weights() {
-    const DnnConvolutionProblem& p = problem_;
-    return text("cudnn ", to_string(p.dtype), " ", p.outputs, "x", p.channels / p.groups, " by ",
-                Shape(p.kernel).str(),
-                forward_pass().way().deep
-                    ? text(" deep, stride ", Shape(p.stride).str(), " pad ", Shape(p.pad).str())
-                    : "");
+  /// Weights and bias as the library reads them.
+  void prepare() {
+    ready_ = read(ends_.weights(), weight_form_, weights_);
+    if (!forward_pass().way().fused) return;
+    // Zeros from the beginning.
+    fused_bias_ = ends_.bias() != nullptr ? read(*ends_.bias(), bias_form_, bias_)
+                                          : zeros_.read<uint8_t>(&backend_);
   }
 
-  /// Copies of weights and bias as the library reads them.
-  void prepare() {
-    Parameter &weights = ends_.weights(), *const bias = ends_.bias();
-    const DnnWay& way = forward_pass().way();
-    const DepthMap map = dnn_weights_map(problem_, way.deep);
-    const int64_t biases = way.fused ? problem_.result().channels : 0;
-    const float* const shift = bias != nullptr ? bias->data.read<float>(&backend_) : nullptr;
-    fused_bias_ = nullptr;
-    if (layer_.trains()) {
-      auto* const copy = static_cast<std::byte*>(weights_.own(backend_));
-      fused_bias_ = copy + bias_offset_;
-      deepen_weights(backend_, map, problem_.outputs, weights.data.read<float>(&backend_),
-                     problem_.dtype, copy, biases, shift, copy + bias_offset_);
-      ready_ = copy;
-      return;
-    }
-    ready_ = weights_.get(backend_, weights.values(), [&](const float* from, void* to) {
-      deepen_weights(backend_, map, problem_.outputs, from, problem_.dtype, to);
-    });
-    if (biases == 0) return;
-    const auto convert = [&](const float* from, void* to) {
-      deepen_weights(backend_, map, 0, nullptr, problem_.dtype, nullptr, biases, from, to);
-    };
-    if (bias != nullptr) {
-      fused_bias_ = bias_.get(backend_, bias->values(), convert);
-    } else {
-      convert(nullptr, bias_.own(backend_));
-      fused_bias_ = bias_.own(backend_);
-    }
+  const void* read(Parameter& parameter, const ParameterCopy::Form& form,
+                   std::shared_ptr<ParameterCopy>& copy) {
+    return ParameterCopies::of(layer_.context().device_run()).read(backend_, parameter, form, copy);
   }
 
   void multiply(DnnPass of, const Tensor& from, const void* other, Tensor& to) {
@@ -298,13 +316,16 @@ class ChannelsLastConvolution : public Kernel {
   ConvolutionLayer& layer_;
   CudaBackend& backend_;
   ConvolutionEnds ends_;
+  size_t tops_;
   DnnConvolutionProblem problem_;
   std::optional<MicroBatches> passes_[3];  // see pass()
-  std::string detail_;
-  DeviceCopy weights_, bias_;
-  size_t bias_offset_ = 0;            // in weights_, of a net that trains
-  const void* ready_ = nullptr;       // the weights as the library reads them
-  const void* fused_bias_ = nullptr;  // likewise the bias; null: no plan reads it
+  // Of ReLUs (core/relu_handover.hpp): that of this layer, and the one in front of it.
+  bool left_to_reader_ = false, undoes_before_ = false;
+  ParameterCopy::Form weight_form_, bias_form_;
+  std::shared_ptr<ParameterCopy> weights_, bias_;
+  Tensor zeros_{Shape{0}, DType::u8};  // in place of a bias, for a plan that adds one
+  const void* ready_ = nullptr;        // the weights as the library reads them
+  const void* fused_bias_ = nullptr;   // likewise the bias; null: no plan reads it
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <array>
 #include <optional>
 
-#include "core/device_copy.hpp"
+#include "backend/parameter_copies.hpp"
 #include "layer_support/device_kernel.hpp"
 #include "layers/inner_product/products.hpp"
 
@@ -11,9 +11,6 @@ namespace crema {
 namespace {
 
 using DescribeInnerProduct = InnerProductProblem (*)(const Layer&);
-
-/// Of the bias behind the weights, in copies.
-constexpr size_t kBiasBoundary = 256;
 
 constexpr const char* kInnerProductPasses[] = {"forward", "data", "weights"};
 
@@ -61,7 +58,10 @@ class InnerProductByLibrary : public Kernel {
     }
     if (of(InnerProductPass::weights).ending != ProductEnding::none)
       sums_ = Tensor(Shape{problem_.outputs});
-    if (problem_.dtype != DType::f32) make_copies();
+    const DepthMap::Extents no_axes{1, 1, 1};
+    weight_form_ = {DepthMap::plain(static_cast<uint32_t>(problem_.inputs), no_axes),
+                    problem_.outputs, problem_.dtype};
+    if (adds_bias()) bias_form_ = {DepthMap::plain(1, no_axes), problem_.outputs, problem_.dtype};
   }
 
   void forward(Blobs bottom, Blobs top) override {
@@ -101,7 +101,10 @@ class InnerProductByLibrary : public Kernel {
   }
 
   size_t bytes() const override {
-    return masked_.bytes() + sums_.bytes() + weights_.bytes() + bias_.bytes();
+    const auto bytes_of = [](const ParameterCopy::Form& form) {
+      return form.is_that_of_values() ? 0 : form.bytes();
+    };
+    return masked_.bytes() + sums_.bytes() + bytes_of(weight_form_) + bytes_of(bias_form_);
   }
   void plan_scratch(ScratchPlan& plan) const override {
     size_t most =
@@ -129,48 +132,14 @@ class InnerProductByLibrary : public Kernel {
     return ending == ProductEnding::bias || ending == ProductEnding::bias_relu;
   }
 
-  /// Copies in the type of x. In training all are in `weights_`.
-  void make_copies() {
-    const size_t each = size_of(problem_.dtype);
-    const size_t of_weights = static_cast<size_t>(problem_.inputs * problem_.outputs) * each;
-    const size_t of_bias = adds_bias() ? static_cast<size_t>(problem_.outputs) * each : 0;
-    const std::string form = text("values in ", to_string(problem_.dtype));
-    bias_offset_ = (of_weights + kBiasBoundary - 1) / kBiasBoundary * kBiasBoundary;
-    weights_ = DeviceCopy(form, layer_.trains() ? bias_offset_ + of_bias : of_weights);
-    if (!layer_.trains()) bias_ = DeviceCopy(form, of_bias);
-  }
-
-  /// Weights and bias as the library reads them.
+  /// Weights and bias as the library reads them: in the type of x.
   void prepare() {
-    if (problem_.dtype == DType::f32) {
-      weights_ready_ = weights().data.read<float>(&backend_);
-      if (adds_bias()) bias_ready_ = bias()->data.read<float>(&backend_);
-      return;
-    }
-    const int64_t of_weights = problem_.inputs * problem_.outputs;
-    const int64_t of_bias = adds_bias() ? problem_.outputs : 0;
-    if (layer_.trains()) {
-      auto* const copy = static_cast<std::byte*>(weights_.own(backend_));
-      device_narrow(backend_,
-                    {.weight_count = of_weights,
-                     .bias_count = of_bias,
-                     .weights = weights().data.read<float>(&backend_),
-                     .bias = of_bias > 0 ? bias()->data.read<float>(&backend_) : nullptr,
-                     .to_weights = copy,
-                     .to_bias = copy + bias_offset_},
-                    problem_.dtype);
-      weights_ready_ = copy;
-      bias_ready_ = copy + bias_offset_;
-      return;
-    }
-    const auto narrow = [&](int64_t count) {
-      return [&, count](const float* from, void* to) {
-        device_narrow(backend_, {.weight_count = count, .weights = from, .to_weights = to},
-                      problem_.dtype);
-      };
-    };
-    weights_ready_ = weights_.get(backend_, weights().values(), narrow(of_weights));
-    if (of_bias > 0) bias_ready_ = bias_.get(backend_, bias()->values(), narrow(of_bias));
+    weights_ready_ = read(weights(), weight_form_, weights_);
+    if (adds_bias()) bias_ready_ = read(*bias(), bias_form_, bias_);
+  }
+  const void* read(Parameter& parameter, const ParameterCopy::Form& form,
+                   std::shared_ptr<ParameterCopy>& copy) {
+    return ParameterCopies::of(layer_.context().device_run()).read(backend_, parameter, form, copy);
   }
 
   void add_weights_gradient(const void* x, const void* dy) {
@@ -205,8 +174,8 @@ class InnerProductByLibrary : public Kernel {
   std::array<One, 3> passes_;  // see of()
   Tensor masked_{Shape{0}};    // dy through the ReLU, if that of the top must not be overwritten
   Tensor sums_{Shape{0}};      // of dy, where they are added to a gradient
-  DeviceCopy weights_, bias_;
-  size_t bias_offset_ = 0;  // in weights_, of a net that trains
+  ParameterCopy::Form weight_form_, bias_form_;
+  std::shared_ptr<ParameterCopy> weights_, bias_;
   const void *weights_ready_ = nullptr, *bias_ready_ = nullptr;  // as the library reads them
   std::string detail_;
 };

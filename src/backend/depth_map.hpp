@@ -62,6 +62,18 @@ struct DepthMap {
     return map;
   }
 
+  bool operator==(const DepthMap&) const = default;
+  /// What it says of weights: the same for all extents of the pixels.
+  DepthMap of_weights() const {
+    DepthMap map = *this;
+    map.extent = map.deep_extent = {1, 1, 1};
+    return map;
+  }
+  /// The deep weights are the weights, in their order.
+  CREMA_FUNCTOR bool keeps_order() const {
+    return is_plain && (channels == 1 || taps[0] * taps[1] * taps[2] == 1);
+  }
+
   CREMA_FUNCTOR uint32_t weights() const { return channels * taps[0] * taps[1] * taps[2]; }
   CREMA_FUNCTOR uint32_t deep_weights() const {
     return deep_channels * deep_taps[0] * deep_taps[1] * deep_taps[2];

@@ -1,5 +1,5 @@
-// What a device computes around products whose result is (rows, columns): a copy of the parameters
-// in 16 bits, bias and ReLU, and their gradients.
+// What a device computes around products whose result is (rows, columns): bias and ReLU, and their
+// gradients.
 //
 // All run in the stream of the device; pointers are there. Rows are of f32, bf16 or f16. The
 // functions are in backend/cuda, and in backend/none for the device of the tests.
@@ -29,16 +29,5 @@ void device_undo_and_sum_rows(DeviceBackend& backend, const DeviceRows& of, cons
                               float* dbias);
 /// That scratch memory.
 size_t device_undo_and_sum_scratch(const DeviceRows& of);
-
-/// Weights and, behind them, a bias, whose copies are made in one launch.
-struct ParameterCopy {
-  int64_t weight_count = 0, bias_count = 0;
-  const float* weights = nullptr;
-  const float* bias = nullptr;
-  void* to_weights = nullptr;
-  void* to_bias = nullptr;
-};
-/// The copies, in a 16-bit type.
-void device_narrow(DeviceBackend& backend, const ParameterCopy& copy, DType dtype);
 
 }  // namespace crema

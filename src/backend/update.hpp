@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "backend/copy_target.hpp"
 #include "backend/update_math.hpp"
 #include "core/device.hpp"
 #include "core/device_report.hpp"
@@ -79,6 +80,7 @@ struct DeviceUpdate {
   void* block = nullptr;  // UpdateBlock of the rule
   RunBlock* run = nullptr;
   LossScaleState* loss_scale = nullptr;  // null: the gradients have no factor
+  CopyTable copies = {};                 // of the parameters, which are written with them
 };
 
 /// Queued: as cpu_update of backend/cpu/update.hpp, with local rates and the limit of the norm

@@ -19,6 +19,7 @@ namespace crema {
 
 class DeviceCheck;
 class Layer;
+class ParameterCopies;  // backend/parameter_copies.hpp
 
 /// One thread at a time may use it, as the context.
 class DeviceRun {
@@ -47,6 +48,9 @@ class DeviceRun {
   /// The report as it is now; waits for all that is queued.
   DeviceReport report();
 
+  /// Of the parameters of all nets on this device; null until somebody makes it.
+  std::shared_ptr<ParameterCopies>& copies() { return copies_; }
+
   /// Whether a check was queued since the last call.
   bool take_checked() { return std::exchange(checked_, false); }
   /// A check was queued, as part of a record.
@@ -73,6 +77,7 @@ class DeviceRun {
   uint32_t next_check_ = 0;
   bool checked_ = false;
   Slot now_;  // of report()
+  std::shared_ptr<ParameterCopies> copies_;
 };
 
 /// A check of a layer. Checks that are made earlier count as earlier ones of a pass.

@@ -174,6 +174,7 @@ void take_program(Plan& plan) {
   Program& program = made.emplace_front(begin_program(plan));
   choose_layouts(plan, program);
   make_kernels(plan, program);
+  hand_over_relus(plan, program);
   plan.context->save_tuning();
   program.memory.parameters =
       plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);

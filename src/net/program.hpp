@@ -143,6 +143,9 @@ Program begin_program(const Plan& plan);
 void choose_layouts(const Plan& plan, Program& program);
 /// Makes the kernels of the options.
 void make_kernels(Plan& plan, Program& program);
+/// relu_handover.cpp: lets kernels that read what a ReLU gives apply its gradient, in place of the
+/// kernel that ends with the ReLU.
+void hand_over_relus(const Plan& plan, Program& program);
 /// budget.cpp: sets `dropped` of the nodes: those that the prototxt asks for, and those by which
 /// the planned memory fits NetOptions::memory_budget.
 void choose_dropped(Plan& plan, Program& program);

@@ -84,6 +84,19 @@ std::string name_of(const Plan& plan, const Action& action) {
   return text("a step of layer '", (*plan.program)[action.node].layer->name(), "'");
 }
 
+void bring_up_to_date(const std::vector<AccessLog::Followed>& followers) {
+  for (const AccessLog::Followed& followed : followers) {
+    if (const auto follower = followed.follower.lock()) follower->follow();
+  }
+}
+
+void note_written(const std::vector<AccessLog::Followed>& followers) {
+  for (const AccessLog::Followed& followed : followers) {
+    const auto follower = followed.writes ? followed.follower.lock() : nullptr;
+    if (follower != nullptr) follower->note_written();
+  }
+}
+
 std::shared_ptr<Memory> memory_of(const Program& program, int buffer) {
   return program.buffers[static_cast<size_t>(buffer)].tensors.front().tensor->memory();
 }
@@ -289,7 +302,10 @@ void RecordedPass::run_part(Plan& plan, Part& part, const std::function<void(siz
     return count_failure(plan, part, at, why);
   }
   tell_recorded(part);
-  plan.context->backend().launch(*part.records.back().graph);
+  const Record& made = part.records.back();
+  bring_up_to_date(made.followers);
+  plan.context->backend().launch(*made.graph);
+  note_written(made.followers);
 }
 
 RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
@@ -305,6 +321,7 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
     if (memory != nullptr && use.entry.first != Access::overwrite)
       memory->access(Access::read, &backend);
   }
+  bring_up_to_date(std::exchange(part.followers, {}));
   AccessLog log;
   size_t noted = 0;
   const auto take_forms = [&] {
@@ -320,6 +337,7 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   } catch (...) {
     take_forms();
     for (const AccessLog::Entry& entry : log.entries()) part.met.push_back({entry});
+    part.followers = log.followers();
     if (checked) device_run.note_checked();
     throw;
   }
@@ -328,6 +346,7 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   made.cleared_after = cleared();
   made.generation = backend.generation();
   made.derived = log.derived();
+  made.followers = log.followers();
   std::map<const Memory*, int> buffers;
   for (size_t b = 0; b < plan.program->buffers.size(); ++b)
     buffers[memory_of(*plan.program, static_cast<int>(b)).get()] = static_cast<int>(b);
@@ -369,6 +388,8 @@ bool RecordedPass::is_valid(const Plan& plan, Record& record) const {
 }
 
 void RecordedPass::launch(Plan& plan, Record& record) const {
+  // Before the accesses below, which make another version of what the record writes.
+  bring_up_to_date(record.followers);
   DeviceBackend& backend = plan.context->backend();
   for (size_t i = 0; i < record.uses.size(); ++i) {
     const AccessLog::Entry& entry = record.uses[i].entry;
@@ -377,6 +398,7 @@ void RecordedPass::launch(Plan& plan, Record& record) const {
       record.memories[i]->access(Access::change, &backend);
   }
   backend.launch(*record.graph);
+  note_written(record.followers);
   if (record.checks) plan.context->device_run().note_checked();
   set_cleared(record.cleared_after);
 }

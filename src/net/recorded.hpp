@@ -15,8 +15,9 @@
 //
 // The host keeps book of which copy of a memory is current. A record repeats that too: its accesses
 // (core/access_log.hpp) are made before the launch, so that what the host has written since is
-// copied to the device. As long as no memory of a device has come or gone (core/memory_places.hpp),
-// that takes neither locks nor comparisons of addresses.
+// copied to the device. Copies of parameters that have changed are made anew then, too. As long as
+// no memory of a device has come or gone (core/memory_places.hpp), that takes neither locks nor
+// comparisons of addresses.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,7 @@ class RecordedPass {
     std::vector<Memory*> memories;  // of the uses, as long as memory_places() is `places`
     uint64_t places = 0;
     std::vector<AccessLog::Derived> derived;
+    std::vector<AccessLog::Followed> followers;
     std::vector<bool> cleared_before, cleared_after;  // of each parameter of the net
     uint64_t generation = 0;
     bool checks = false;  // DeviceRun::take_checked()
@@ -70,7 +72,8 @@ class RecordedPass {
     bool recordable = false;
     std::vector<std::vector<bool>> plain = {};  // parameters that were cleared before plain passes
     std::vector<Form> forms = {};
-    std::vector<Use> met = {};         // by a record that failed
+    std::vector<Use> met = {};                        // by a record that failed
+    std::vector<AccessLog::Followed> followers = {};  // the same
     int unused = 0;                    // records that were given up before they were used
     std::vector<Record> records = {};  // the last ones
   };

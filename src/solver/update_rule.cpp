@@ -311,8 +311,10 @@ void UpdateRule::queue_prepared(ParameterArena& arena, std::vector<Tensor>& hist
   runs.note_derived(runs.version());
   update.runs.runs = reinterpret_cast<const UpdateRun*>(device_runs_.read<uint8_t>(&backend));
   update.block = device_block_.change<uint8_t>(&backend);
+  update.copies = copies_.prepare(arena, context_.device_run(), backend);
   update.arrays = update_arrays(backend, arena, history, average);
   device_update(backend, update, prepared_, numbers_);
+  copies_.finish();
 }
 
 UpdateRuns UpdateRule::known_runs() const {

@@ -9,6 +9,7 @@
 #include "backend/update.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/source_map.hpp"
+#include "solver/update_copies.hpp"
 
 namespace crema {
 
@@ -90,6 +91,7 @@ class UpdateRule {
   UpdateNumbers numbers_;
   Tensor device_runs_{Shape{0}, DType::u8};  // bytes of runs_, copied when they have changed
   Tensor device_block_{Shape{kUpdateBlockBytes}, DType::u8};  // an UpdateBlock
+  UpdateCopies copies_;                                       // on the device
 };
 
 }  // namespace crema

@@ -2,6 +2,10 @@
 #include <utility>
 
 #include "backend/cuda_test.hpp"
+#include "crema/parameter_arena.hpp"
+#include "crema/solver.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
 #include "support/net_test.hpp"
 
 namespace crema::test {
@@ -164,6 +168,44 @@ TEST_F(Cuda, BatchNormIsFoldedForInference) {
       expect_close(values_of(net.blob("y").data), values_of(exact.blob("y").data),
                    {allowed, allowed}, "y");
     }
+  }
+}
+
+// Where somebody may write the parameters at any time, each forward pass writes the copies that the
+// library reads; else the update does.
+TEST_F(Cuda, UpdatesWriteTheCopiesThatForwardPassesWrite) {
+  for (const char* precision : {"BF16", "F32"}) {
+    SCOPED_TRACE(precision);
+    SolverParameter param;
+    parse_text_proto(
+        text("base_lr: 0.05 lr_policy: 'fixed' momentum: 0.9 max_iter: 20 snapshot_after_train: "
+             "false net_param { precision: ",
+             precision,
+             " layer { name: 'x' type: 'Input' top: 'x' top: 't' input_param { shape { dim: 4 dim: "
+             "3 dim: 20 dim: 18 } shape { dim: 4 dim: 24 dim: 10 dim: 9 } } } "
+             "layer { name: 'a' type: 'Convolution' bottom: 'x' top: 'a' convolution_param { "
+             "num_output: 16 kernel_size: 3 pad: 1 stride: 2 weight_filler { type: 'xavier' } } } "
+             "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' } "
+             "layer { name: 'b' type: 'Convolution' bottom: 'a' top: 'b' convolution_param { "
+             "num_output: 24 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } } "
+             "layer { name: 'loss' type: 'EuclideanLoss' bottom: 'b' bottom: 't' top: 'loss' } }"),
+        "solver.prototxt", param);
+    std::vector<double> results[2], first;
+    for (const bool open : {false, true}) {
+      Context context({.device = {DeviceType::cuda, 0}, .tune = false});
+      Solver solver(param, context);
+      fill_inputs(solver.net());
+      first = params_of(solver.net());
+      for (int iteration = 0; iteration < 8; ++iteration) {
+        for (const auto& segment : solver.net().params().segments()) {
+          if (open) segment.parameter->data.change<float>();
+        }
+        solver.step(1);
+      }
+      results[open] = params_of(solver.net());
+    }
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_NE(results[0], first);
   }
 }
 

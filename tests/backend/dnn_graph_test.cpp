@@ -6,7 +6,9 @@
 #if CREMA_BUILT_WITH_CUDA
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <utility>
 
 #include "backend/cuda/micro_batches.hpp"
 #include "backend/h200.hpp"
@@ -69,6 +71,15 @@ TEST(DnnGraph, AllDescriptorsAreMadeWithoutADevice) {
     other.convolve(DnnPass::data, window, x, w, y);
     EXPECT_EQ(other.describe(tensors).size(), 1U);
     EXPECT_NE(all.key(), other.key());
+    DnnGraph behind, leaky;
+    const DnnTensor made = dnn_channels_last(9, type, x.dims), product = dnn_between(10, x);
+    for (const auto& [graph, slope] : {std::pair(&behind, 0.0), {&leaky, 0.1}}) {
+      graph->convolve(DnnPass::data, window, product, w, y);
+      graph->relu_gradient(product, made, slope, x);
+      EXPECT_EQ(graph->describe(tensors).size(), 2U);
+      EXPECT_EQ(tensors.size(), 5U);
+    }
+    EXPECT_NE(behind.key(), leaky.key());
     DnnGraph weights;
     weights.convolve(DnnPass::weights, window, x, w, y);
     EXPECT_EQ(weights.describe(tensors).size(), 1U);
@@ -106,6 +117,26 @@ TEST_F(DnnPlansOfH200, EveryPassOfResNetHasOnes) {
           EXPECT_EQ(found[0].fused, ends && pass == DnnPass::forward);
         }
       }
+    }
+  }
+}
+
+TEST_F(DnnPlansOfH200, GradientsOfReLUsBehindThoseOfConvolutions) {
+  for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
+    for (const auto& [channels, size, outputs, kernel] :
+         {std::array<int64_t, 4>{64, 112, 64, 3}, {256, 28, 512, 3}, {64, 56, 256, 1}}) {
+      DnnConvolutionProblem problem =
+          image_problem(type, channels, size, outputs, kernel, 1, kernel / 2);
+      const std::string plain = problem.family();
+      problem.undoes = 0;
+      EXPECT_NE(problem.family(), plain);
+      SCOPED_TRACE(problem.family());
+      // Without a plan that has it, a pass of ours follows.
+      const std::vector<DnnWay> found = ways(problem, DnnPass::data);
+      EXPECT_TRUE(found[0].fused || type == DType::f32);
+      EXPECT_FALSE(std::ranges::all_of(found, &DnnWay::fused));
+      for (const DnnPass pass : {DnnPass::forward, DnnPass::weights})
+        EXPECT_FALSE(ways(problem, pass)[0].fused);
     }
   }
 }

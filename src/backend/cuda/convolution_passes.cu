@@ -3,6 +3,7 @@
 #include "backend/channels_last_ends.hpp"
 #include "backend/cuda/convolution_passes.hpp"
 #include "backend/cuda/kernels.cuh"
+#include "backend/parameter_copies.hpp"
 #include "core/dispatch.hpp"
 
 namespace crema {
@@ -22,22 +23,6 @@ void dispatch_device(DType dtype, const Body& body) {
   }
 }
 
-/// Weights, and a bias behind them: an index an element.
-template <class To>
-struct DeepenParameters {
-  DeepenWeights<To, float> weights;
-  int64_t count;  // of the deep weights
-  const float* bias;
-  To* to_bias;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    if (i < count) {
-      weights(i);
-    } else {
-      to_bias[i - count] = bias != nullptr ? convert_value<To>(bias[i - count]) : To{};
-    }
-  }
-};
-
 /// Calls body(a pack's size) with the widest that divides the channels.
 template <class T, class Body>
 void with_packs(int64_t channels, const Body& body) {
@@ -51,13 +36,11 @@ void with_packs(int64_t channels, const Body& body) {
 
 }  // namespace
 
-void deepen_weights(CudaBackend& backend, const DepthMap& map, int64_t outputs, const float* from,
-                    DType dtype, void* to, int64_t biases, const float* bias, void* to_bias) {
+void write_copy(DeviceBackend& backend, const DepthMap& map, int64_t outputs, const float* from,
+                DType dtype, void* to) {
   dispatch_device(dtype, [&]<class T>(T) {
-    const int64_t count = outputs * int64_t{map.deep_weights()};
-    cuda_for_each(backend, count + biases,
-                  DeepenParameters<T>{
-                      {map, from, static_cast<T*>(to)}, count, bias, static_cast<T*>(to_bias)});
+    cuda_for_each(cuda(backend), outputs * int64_t{map.deep_weights()},
+                  DeepenWeights<T, float>{map, from, static_cast<T*>(to)});
   });
 }
 

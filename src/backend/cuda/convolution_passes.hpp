@@ -1,5 +1,6 @@
-// The passes of our own around cuDNN's channels-last convolutions: weights and pixels in the order
-// that it reads, its gradients in the order of the parameters, biases, sums and ReLUs.
+// The passes of our own around cuDNN's channels-last convolutions: weights (by write_copy(),
+// backend/parameter_copies.hpp) and pixels in the order that it reads, its gradients in the order
+// of the parameters, biases, sums and ReLUs.
 //
 // All run in the backend's stream; pointers are on the device. Types: f32, bf16, f16.
 #pragma once
@@ -12,12 +13,6 @@
 #include "backend/depth_map.hpp"
 
 namespace crema {
-
-/// to (outputs, deep weights) = from (outputs, weights), f32, in type `dtype`. So do `biases`
-/// values of a bias, in the same launch; zeros where it is null.
-void deepen_weights(CudaBackend& backend, const DepthMap& map, int64_t outputs, const float* from,
-                    DType dtype, void* to, int64_t biases = 0, const float* bias = nullptr,
-                    void* to_bias = nullptr);
 
 /// to = beta * to + the gradient of the deep weights, of type `dtype`.
 void add_deep_gradient(CudaBackend& backend, const DepthMap& map, int64_t outputs, DType dtype,

@@ -89,9 +89,16 @@ DnnGraph graph_of(const DnnConvolutionProblem& p, DnnPass pass, bool deep, bool 
     graph.convolve(pass, operands.window, operands.x, operands.w, operands.y);
     return graph;
   }
+  int64_t id = kFirstBetween;
+  if (pass == DnnPass::data) {
+    const DnnTensor product = dnn_between(id, operands.x);
+    graph.convolve(pass, operands.window, product, operands.w, operands.y);
+    graph.relu_gradient(product, dnn_channels_last(kOther, p.dtype, operands.x.dims), *p.undoes,
+                        operands.x);
+    return graph;
+  }
   // The order that the library's own kernels know: product, sum, bias, ReLU.
   const DnnTensor& result = operands.y;
-  int64_t id = kFirstBetween;
   DnnTensor last = dnn_between(id++, result);
   graph.convolve(pass, operands.window, operands.x, operands.w, last);
   const auto next = [&](bool is_last) { return is_last ? result : dnn_between(id++, result); };
@@ -206,7 +213,8 @@ std::string DnnConvolutionProblem::family() const {
               transposed ? " transposed " : " ", channels, " to ", outputs, " in ", groups,
               " groups, kernel ", list(kernel), " stride ", list(stride), " pad ", list(pad),
               " dilation ", list(dilation), bias ? ", bias" : "", adds ? ", sum" : "",
-              relu ? text(", relu ", *relu) : "", ends_here ? ", first" : "", ", extents ");
+              relu ? text(", relu ", *relu) : "", ends_here ? ", first" : "",
+              undoes ? text(", behind relu ", *undoes) : "", ", extents ");
 }
 
 std::vector<int64_t> DnnConvolutionProblem::extents() const {
@@ -216,9 +224,16 @@ std::vector<int64_t> DnnConvolutionProblem::extents() const {
 }
 
 ChannelRows DnnConvolutionProblem::result() const {
+  if (transposed) return source();
   int64_t rows = images;
-  for (const int64_t extent : transposed ? input : output) rows *= extent;
-  return {dtype, rows, transposed ? channels : outputs};
+  for (const int64_t extent : output) rows *= extent;
+  return {dtype, rows, outputs};
+}
+
+ChannelRows DnnConvolutionProblem::source() const {
+  int64_t rows = images;
+  for (const int64_t extent : input) rows *= extent;
+  return {dtype, rows, channels};
 }
 
 std::string DnnWay::form() const {
@@ -251,8 +266,7 @@ std::vector<DnnWay> forms_of(const DnnConvolutionProblem& problem, DnnPass pass)
   std::vector<DnnWay> forms;
   for (const bool deep : depths) {
     // Epilogues of the transposed pass are compiled when they are planned: seconds for each.
-    if (pass == problem.forward() && problem.has_ends() && !problem.transposed)
-      forms.push_back({pass, deep, true});
+    if (problem.has_ends(pass) && !problem.transposed) forms.push_back({pass, deep, true});
     forms.push_back({pass, deep});
     if (pass == DnnPass::weights && problem.dtype != DType::f32)
       forms.push_back({pass, deep, false, problem.dtype});
@@ -359,12 +373,15 @@ void DnnConvolution::multiply(CudaBackend& backend, const void* from, const void
   DnnPointers pointers = {{data ? kY : kX, const_cast<void*>(from)},
                           {kW, const_cast<void*>(weights)},
                           {data ? kX : kY, to}};
-  if (way_.fused) {
-    pointers.emplace_back(kBias, const_cast<void*>(bias.fused));
-    if (problem_.adds) pointers.emplace_back(kOther, const_cast<void*>(other));
-  }
+  const bool undoes = problem_.undoes && !is_forward();
+  if (way_.fused && !undoes) pointers.emplace_back(kBias, const_cast<void*>(bias.fused));
+  if (way_.fused && (undoes || problem_.adds))
+    pointers.emplace_back(kOther, const_cast<void*>(other));
   run_(backend.dnn(), *plan_, pointers, static_cast<std::byte*>(scratch) + pixel_bytes_);
-  if (!way_.fused && is_forward() && problem_.has_ends()) {
+  if (way_.fused) return;
+  if (undoes) {
+    undo_and_sum_rows(backend, problem_.source(), to, other, problem_.undoes, to, 0, nullptr);
+  } else if (is_forward() && problem_.has_ends()) {
     finish_rows(backend, problem_.result(), bias.values, problem_.adds ? other : nullptr,
                 problem_.relu, to);
   }
@@ -398,7 +415,12 @@ double dnn_measure(CudaBackend& backend, const DnnConvolutionProblem& problem, c
     DnnConvolution convolution(problem, way);
     const Trial x(backend, count(plain.x) * size_of(of_x), of_x);
     const Trial y(backend, count(plain.y) * size, problem.dtype);
-    const Trial other(backend, problem.adds ? problem.result().count() * size : 0, problem.dtype);
+    const bool undoes = problem.undoes && way.pass != problem.forward();
+    const Trial other(backend,
+                      undoes         ? problem.source().count() * size
+                      : problem.adds ? problem.result().count() * size
+                                     : 0,
+                      problem.dtype);
     // The weights that the library reads, or the gradient of the parameter.
     const Trial w(backend, weights ? count(plain.w) * sizeof(float) : count(read.w) * size,
                   weights ? DType::f32 : problem.dtype);

@@ -2,7 +2,8 @@
 // pass of one, and running it in one of them.
 //
 // A way is one of the library's plans, and what we do beside it:
-//   fused    bias, sum and ReLU in the plan itself; without it, finish_rows() behind it
+//   fused    bias, sum and ReLU in the plan itself; without it, finish_rows() behind it. Of the
+//            gradient of x: the gradient of the ReLU in front of the convolution
 //   deep     strides and channels rearranged for it (backend/depth_map.hpp): for images, whose few
 //            channels fill no row of a tensor core
 //   f32, ... the type of the weights' gradient, which our own pass adds to that of the parameter.
@@ -33,16 +34,25 @@ struct DnnConvolutionProblem {
   std::optional<float> relu;
   /// The gradient of x is not asked for, so that x may be rearranged.
   bool ends_here = false;
+  /// x, of a convolution that is not transposed, is what a ReLU of this slope gave: its gradient is
+  /// to be that of what is before the ReLU.
+  std::optional<float> undoes = std::nullopt;
 
   /// The pass whose result has bias, sum and ReLU.
   DnnPass forward() const { return transposed ? DnnPass::data : DnnPass::forward; }
   bool has_ends() const { return bias || adds || relu; }
+  /// Whether anything follows the product of the pass.
+  bool has_ends(DnnPass pass) const {
+    return pass == forward() ? has_ends() : pass == DnnPass::data && undoes;
+  }
   /// All but the images and the extents of x.
   std::string family() const;
   /// These.
   std::vector<int64_t> extents() const;
   /// The result of forward(), as rows of channels.
   ChannelRows result() const;
+  /// x, likewise.
+  ChannelRows source() const;
 };
 
 /// Engines that are refused.
@@ -100,8 +110,9 @@ class DnnConvolution {
   /// What a pass needs as `scratch`.
   size_t scratch_bytes() const;
 
-  /// y = w x or x = the transposed product, with what follows if the way is of the problem's
-  /// forward(). `weights`: by deepen_weights() with dnn_weights_map(). `to` is no other operand.
+  /// y = w x or x = the transposed product, with what follows: of the problem's forward(), with
+  /// `other` as the summand, or the gradient of the ReLU that gave `other`. `weights`: a copy
+  /// (backend/parameter_copies.hpp) with dnn_weights_map(). `to` is no other operand.
   void multiply(CudaBackend& backend, const void* from, const void* weights, const DnnBias& bias,
                 const void* other, void* to, void* scratch);
   /// dw = beta * dw + the gradient of the weights, in their own order.

@@ -155,6 +155,12 @@ void DnnGraph::relu(const DnnTensor& x, double slope, const DnnTensor& y) {
   append({.kind = Operation::Kind::relu, .slope = slope}, {&x, &y});
 }
 
+void DnnGraph::relu_gradient(const DnnTensor& dy, const DnnTensor& y, double slope,
+                             const DnnTensor& dx) {
+  key_ += text("; relu gradient ", slope);
+  append({.kind = Operation::Kind::relu_gradient, .slope = slope}, {&dy, &y, &dx});
+}
+
 void DnnGraph::operate(const std::string& name, const std::vector<DnnTensor>& operands,
                        MakeOperation make) {
   key_ += text(key_.empty() ? "" : "; ", name);
@@ -200,6 +206,14 @@ std::vector<DnnDescriptor> DnnGraph::describe(std::vector<DnnDescriptor>& tensor
           .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, operand(0))
           .set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, operand(1))
           .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, operand(2));
+    } else if (operation.kind == Operation::Kind::relu_gradient) {
+      // It compares x with 0, and y has the sign of x.
+      pointwise
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+               describe_pointwise(CUDNN_POINTWISE_RELU_BWD, operation.slope))
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, operand(0))
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, operand(1))
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, operand(2));
     } else {
       pointwise
           .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,

@@ -48,6 +48,8 @@ class DnnGraph {
   void add(const DnnTensor& a, const DnnTensor& b, const DnnTensor& sum);
   /// y = x for x > 0, else slope * x.
   void relu(const DnnTensor& x, double slope, const DnnTensor& y);
+  /// dx = dy where y > 0, else slope * dy: the gradient of a ReLU that gave y.
+  void relu_gradient(const DnnTensor& dy, const DnnTensor& y, double slope, const DnnTensor& dx);
   /// Another operation, which `make` describes from its operands. `name` tells all of it that the
   /// operands do not.
   using MakeOperation = std::function<DnnDescriptor(std::span<const DnnDescriptor* const>)>;
@@ -60,7 +62,7 @@ class DnnGraph {
 
  private:
   struct Operation {
-    enum class Kind : uint8_t { convolve, add, relu, other } kind;
+    enum class Kind : uint8_t { convolve, add, relu, relu_gradient, other } kind;
     DnnPass pass = DnnPass::forward;
     DnnWindow window = {};
     double slope = 0;

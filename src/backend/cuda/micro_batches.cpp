@@ -1,6 +1,7 @@
 #include "backend/cuda/micro_batches.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -104,6 +105,8 @@ MicroBatches::MicroBatches(const DnnConvolutionProblem& problem, const MicroWay&
   y_bytes_ = static_cast<size_t>(piece.images) * y_bytes(piece);
   for (int64_t i = 0; i < way.pieces; ++i) parts_.emplace_back(piece, way.way);
 }
+
+std::string MicroBatches::str() const { return MicroWay{way(), std::ssize(parts_)}.str(); }
 
 void MicroBatches::multiply(CudaBackend& backend, const void* from, const void* weights,
                             const DnnBias& bias, const void* other, void* to, void* scratch) {

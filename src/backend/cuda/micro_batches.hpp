@@ -42,6 +42,8 @@ class MicroBatches {
   MicroBatches(const DnnConvolutionProblem& problem, const MicroWay& way);
 
   const DnnWay& way() const { return parts_.front().way(); }
+  /// MicroWay::str().
+  std::string str() const;
   size_t scratch_bytes() const { return parts_.front().scratch_bytes(); }
   void multiply(CudaBackend& backend, const void* from, const void* weights, const DnnBias& bias,
                 const void* other, void* to, void* scratch);

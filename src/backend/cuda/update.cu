@@ -94,11 +94,20 @@ __global__ void rates_kernel(UpdateRuns runs, const UpdateNumbers* numbers, cons
   }
 }
 
+/// Each thread has written its values of the chunk. One text for all rules.
+template <class T>
+__device__ __noinline__ void write_copies(const UpdateRuns& runs, const UpdateChunk& chunk,
+                                          const CopyTable& copies, const T* w) {
+  const int64_t offset = chunk.run->offset;
+  copies.write(chunk.run - runs.runs, w + offset, chunk.begin - offset, chunk.end - offset,
+               static_cast<int64_t>(threadIdx.x), kBlockThreads);
+}
+
 /// The driver of update rules: a block a chunk. `rates`: of each run. Nothing changes in a run that
 /// has failed. `average` may be null.
 template <Regularization R, class T, class Rule, class... History>
 __global__ void update_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block, const double* rates,
-                              const T* g, T* w, T* average, RunBlock* state,
+                              const T* g, T* w, T* average, CopyTable copies, RunBlock* state,
                               const LossScaleState* scale, History*... history) {
   if (state->failed()) return;
   const UpdateNumbers numbers = block->numbers;
@@ -114,15 +123,14 @@ __global__ void update_kernel(UpdateRuns runs, const UpdateBlock<Rule>* block, c
       check += update(g[i], w[i], history[i]...);
       if (average != nullptr) average[i] += rest * (w[i] - average[i]);
     }
+    if (copies.first != nullptr) write_copies(runs, chunk, copies, w);
     // Whoever comes last writes the same. It becomes a failure behind the update: all blocks of
     // this one do the same.
     if (!(check == T{0})) state->report.bad_step = 1;
   }
 }
 
-__global__ void finish_kernel(RunBlock* run, LossScaleState* scale) {
-  finish_update(*run, scale);
-}
+__global__ void finish_kernel(RunBlock* run, LossScaleState* scale) { finish_update(*run, scale); }
 
 /// A block for each of `count` chunks or runs, up to the blocks of a grid.
 unsigned blocks_for(int64_t count) {
@@ -155,8 +163,8 @@ void launch_update(CudaBackend& backend, const DeviceUpdate& job, const UpdateNu
   if (chosen.most_norm > 0) {
     auto* of_chunk = reinterpret_cast<double*>(scratch.of_chunk);
     squares_kernel<<<blocks, kBlockThreads, 0, backend.stream()>>>(runs, g, of_chunk);
-    norm_kernel<<<1, kBlockThreads, 0, backend.stream()>>>(
-        runs.chunks, of_chunk, job.run, job.loss_scale, &block->numbers);
+    norm_kernel<<<1, kBlockThreads, 0, backend.stream()>>>(runs.chunks, of_chunk, job.run,
+                                                           job.loss_scale, &block->numbers);
   } else {
     finite_kernel<<<blocks, kBlockThreads, 0, backend.stream()>>>(runs, g, job.run);
   }
@@ -176,7 +184,8 @@ void launch_update(CudaBackend& backend, const DeviceUpdate& job, const UpdateNu
           rates_kernel<<<blocks_for(runs.count), kBlockThreads, 0, backend.stream()>>>(
               runs, &block->numbers, scratch.of_chunk, scratch.rates);
           update_kernel<kBy><<<blocks, kBlockThreads, 0, backend.stream()>>>(
-              runs, block, scratch.rates, g, w, average, job.run, job.loss_scale, history...);
+              runs, block, scratch.rates, g, w, average, job.copies, job.run, job.loss_scale,
+              history...);
         });
   });
   finish_kernel<<<1, 1, 0, backend.stream()>>>(job.run, job.loss_scale);

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "backend/channels_last_ends.hpp"
-#include "backend/parameter_copy.hpp"
 #include "core/dispatch.hpp"
 
 namespace crema {
@@ -50,12 +49,6 @@ void device_undo_and_sum_rows(DeviceBackend& backend, const DeviceRows& of, cons
         dbias[c] = beta == 0 ? total : beta * dbias[c] + total;
       }
     });
-  });
-}
-
-void device_narrow(DeviceBackend& backend, const ParameterCopy& copy, DType dtype) {
-  backend.queue_loop([body = NarrowParameters(copy, dtype)] {
-    for (int64_t i = 0; i < body.count(); ++i) body(i);
   });
 }
 

@@ -77,6 +77,7 @@ struct HostUpdate {
         check += by(gradients()[i], parameters()[i], history[i]...);
         if (average != nullptr) average[i] += rest * (parameters()[i] - average[i]);
       });
+      job.copies.write(&run - job.runs.runs, parameters() + run.offset, 0, run.count, 0, 1);
       if (!(check == T{0})) job.run->report.bad_step = 1;
     });
   }
