@@ -305,10 +305,10 @@ void UpdateRule::queue_prepared(ParameterArena& arena, std::vector<Tensor>& hist
   DeviceBackend& backend = context_.backend();
   DeviceUpdate update{
       .runs = known_runs(), .run = context_.device_run().block(), .loss_scale = loss_scale};
-  if (update.runs.chunks == 0) return;
-  // A record has the number of runs and chunks in it.
+  // A record has the number of runs and chunks in it, or no update where nothing learns.
   Memory& runs = *device_runs_.memory();
   runs.note_derived(runs.version());
+  if (update.runs.chunks == 0) return;
   update.runs.runs = reinterpret_cast<const UpdateRun*>(device_runs_.read<uint8_t>(&backend));
   update.block = device_block_.change<uint8_t>(&backend);
   update.copies = copies_.prepare(arena, context_.device_run(), backend);
@@ -328,11 +328,13 @@ UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
   const bool changed = found_ != runs_;
   if (changed) runs_.swap(found_);
   UpdateRuns result = known_runs();
-  if (runs_.empty() || !context_.on_gpu()) return result;
-  if (changed) {
+  if (!context_.on_gpu()) return result;
+  if (changed || !device_runs_.has_memory()) {
+    // Another version also where nothing learns any more.
     const size_t bytes = runs_.size() * sizeof(UpdateRun);
-    device_runs_.reshape(Shape{static_cast<int64_t>(bytes)});
-    std::memcpy(device_runs_.overwrite<uint8_t>(), runs_.data(), bytes);
+    device_runs_.reshape(Shape{static_cast<int64_t>(std::max(bytes, sizeof(UpdateRun)))});
+    uint8_t* const to = device_runs_.overwrite<uint8_t>();
+    if (!runs_.empty()) std::memcpy(to, runs_.data(), bytes);
     device_runs_.seal();
   }
   result.runs = reinterpret_cast<const UpdateRun*>(device_runs_.read<uint8_t>(&context_.backend()));

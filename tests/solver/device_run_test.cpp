@@ -415,6 +415,29 @@ TEST_F(DeviceTraining, RatesThatTheProgramChangesReachARecord) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+TEST_F(DeviceTraining, WhereNothingLearnsNoRecordChangesAnything) {
+  const SolverParameter solver = param("max_iter: 1000");
+  std::vector<std::vector<double>> results;
+  for (const bool graphs : {true, false}) {
+    DeviceSolver run(solver, {.graphs = graphs});
+    run.solver.step(6);
+    const std::vector<double> before = params_of(run.solver.net());
+    const auto set_rates = [&](float rate) {
+      for (Layer* layer : run.solver.net().layers()) {
+        for (const auto& parameter : layer->params()) parameter->lr_mult = rate;
+      }
+    };
+    set_rates(0);
+    run.solver.step(6);
+    EXPECT_EQ(params_of(run.solver.net()), before);
+    set_rates(1);
+    run.solver.step(6);
+    EXPECT_NE(params_of(run.solver.net()), before);
+    results.push_back(params_of(run.solver.net()));
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
 TEST_F(DeviceTraining, WhatKeepsTheUpdateOutOfRecordsIsSaid) {
   DeviceSolver run(param("max_iter: 1000 iter_size: 2"));
   EXPECT_NE(run.log.find("the update of the parameters is no part of CUDA graphs: iter_size is 2"),
