@@ -32,12 +32,15 @@ bool may_record(const Plan& plan) {
          !plan.on_gradient;
 }
 
+bool has_late_shapes(const ProgramNode& node) {
+  return node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
+}
+
 /// Why no record may have the node; null: it may.
 const char* reason_against(const Plan& plan, const Program& program, NodeId id) {
   const ProgramNode& node = program[id];
   if (falls_back_to_cpu(plan, node)) return "run on the CPU";
-  if (node.follows_values || node.layer->top_shapes() == TopShapes::from_values)
-    return "have shapes that follow from values";
+  if (has_late_shapes(node)) return "have shapes that follow from values";
   if (plan.noise.count(id) != 0) return "add noise to parameters";
   if (node.kernel == nullptr || !node.kernel->capturable())
     return "have kernels that wait for the device or take numbers of the host";
@@ -58,10 +61,34 @@ bool goes_back(const Action& action) {
          (action.kind == Action::Kind::forward && action.again);
 }
 
+/// Whether a loss of several values has another number of them in each pass.
+bool has_late_losses(const Program& program) {
+  return std::ranges::any_of(program.order, [&](NodeId id) {
+    const ProgramNode& node = program[id];
+    return has_late_shapes(node) && std::ranges::any_of(node.makes, [&](ValueId top) {
+             return program[top].loss_weight != 0 && program[top].planned.count() > 1;
+           });
+  });
+}
+
+/// A record has numbers of elements in it.
 bool allows(const Plan& plan, const Action& action) {
-  if (is_forward(action) || goes_back(action))
-    return kernel_allows(plan, *plan.program, action.node);
-  return !is_host_seed(plan, action);
+  const Program& program = *plan.program;
+  switch (action.kind) {
+    case Action::Kind::forward:
+    case Action::Kind::backward:
+      return kernel_allows(plan, program, action.node);
+    case Action::Kind::seed:
+      return !is_host_seed(plan, action) && !has_late_shapes(program[action.node]);
+    case Action::Kind::sum:
+      return !has_late_shapes(program[action.node]);
+    case Action::Kind::losses:
+      return !has_late_losses(program);
+    case Action::Kind::complete:
+    case Action::Kind::update:
+      return true;
+  }
+  return false;
 }
 
 std::vector<Parameter*> parameters_of(const Plan& plan) {
@@ -182,6 +209,7 @@ void RecordedPass::split(const Plan& plan) {
       if (!part.recordable || known.begin != part.begin || known.end != part.end) continue;
       part.unused = known.unused;
       part.met = std::move(known.met);
+      part.followers = std::move(known.followers);
       part.records = std::move(known.records);
     }
   }
