@@ -20,6 +20,8 @@ namespace crema {
 /// `debug_info: true`. A net that fuses layers logs what it makes; for all blobs, build it with
 /// NetOptions::fuse false.
 void set_debug_info(Net& net, bool on);
+/// Whether they do.
+bool has_debug_info(const Net& net);
 
 /// Logs the [Update] lines of one update of a net's parameters, if the passes of the net are
 /// logged. The diff is what the update takes away from the values.

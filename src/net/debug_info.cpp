@@ -98,6 +98,8 @@ void log_all_parameters(const Plan& plan) {
 
 void set_debug_info(Net& net, bool on) { Plan::of(net).logs_passes = on; }
 
+bool has_debug_info(const Net& net) { return is_logged(Plan::of(net)); }
+
 UpdateInfo::UpdateInfo(Net& net) : net_(net) {
   if (!is_logged(Plan::of(net))) return;
   for (const auto& segment : net.params().segments()) {

@@ -88,7 +88,9 @@ void Trainer::queue_passes() {
 }
 
 bool Trainer::queues_whole() const {
-  return param_->iter_size() == 1 && !policy_->reads_losses() && !param_->debug_info();
+  // Lines of debug_info stand between backward and the update.
+  return param_->iter_size() == 1 && !policy_->reads_losses() && !param_->debug_info() &&
+         !has_debug_info(*net_);
 }
 
 void Trainer::queue_whole() {
