@@ -97,11 +97,13 @@ void Trainer::queue_whole() {
   begin_pass(0);
   ParameterArena& arena = net_->params();
   LossScaleState* const scale = device_loss_scale(*net_);
+  // What starts to be averaged starts here: no record repeats that, nor leaves it out.
+  Tensor* const average = average_values();
   rule_->prepare_update(arena, update_step(), std::max<double>(param_->clip_gradients(), 0));
   try {
     crema::queue_iteration(*net_, [&] {
       arena.settle_gradients();
-      rule_->queue_prepared(arena, history_, scale, average_values());
+      rule_->queue_prepared(arena, history_, scale, average);
     });
   } catch (...) {
     if (has_taken_batches()) note_pass();

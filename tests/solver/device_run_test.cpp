@@ -438,6 +438,23 @@ TEST_F(DeviceTraining, WhereNothingLearnsNoRecordChangesAnything) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+TEST_F(DeviceTraining, AnAverageThatStartsAgainDoesSoBesideARecord) {
+  DeviceSolver without(param("max_iter: 1000"));
+  without.solver.step(3);
+  const std::string state = without.solver.snapshot();
+  std::vector<std::vector<double>> averages;
+  for (const bool graphs : {true, false}) {
+    DeviceSolver run(param("max_iter: 1000 ema_decay: 0.9"), {.graphs = graphs});
+    run.solver.step(6);
+    run.solver.restore(state);
+    run.solver.step(6);
+    run.solver.snapshot();
+    run.solver.net().load_weights(text(folder_ / "s", "_iter_9_ema.caffemodel"));
+    averages.push_back(params_of(run.solver.net()));
+  }
+  EXPECT_EQ(averages[0], averages[1]);
+}
+
 TEST_F(DeviceTraining, WhatKeepsTheUpdateOutOfRecordsIsSaid) {
   DeviceSolver run(param("max_iter: 1000 iter_size: 2"));
   EXPECT_NE(run.log.find("the update of the parameters is no part of CUDA graphs: iter_size is 2"),
