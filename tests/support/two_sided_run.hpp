@@ -10,14 +10,9 @@
 #include "layer_support/two_sided.hpp"
 #include "support/fake_device.hpp"
 #include "support/layer_test.hpp"
+#include "support/values.hpp"
 
 namespace crema::test {
-
-inline std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < tensor.count(); ++i) values.push_back(tensor.at(i));
-  return values;
-}
 
 /// Forward and backward on a device give what the host gave, and nothing but inputs goes there.
 /// `to_host`: what forward reads back, where the first `there` bottoms lie on the device alone.
