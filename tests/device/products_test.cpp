@@ -128,6 +128,7 @@ void check_product(const DeviceProduct& p, float beta) {
              .c = c.pointer(),
              .beta = beta,
              .vector = vector.pointer()});
+  device.synchronize();
   const double allowed = rounding_of(p.result);
   expect_close(c.found(), expected.c, {allowed, allowed}, "c");
   expect_close(vector.found(), expected.vector, {allowed, allowed}, "vector");

@@ -419,7 +419,7 @@ TEST_F(DeviceBoxes, WrongValuesAreToldBehindThePass) {
       "layer { name: 'words' type: 'Embed' bottom: 'index' top: 'y' embed_param { input_dim: 7 "
       "num_output: 2 } }";
   expect_told(embed, "index", 4, 7, {"'words' (Embed)", "index 7 at position 4", "[0, 7)"});
-  expect_told(embed, "index", 2, 1.5F, {"index 1.5 at position 2 of 'index' (2 x 3)"});
+  expect_told(embed, "index", 2, 1.5F, {"index 1.5 at position 2 of 'index' (2x3)"});
 }
 
 }  // namespace

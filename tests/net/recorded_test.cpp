@@ -77,6 +77,12 @@ class HostMeanLayer : public TwoSidedLayer {
   float mean_ = 0;
 };
 
+void register_host_mean() {
+  static const bool registered =
+      (add_two_sided<HostMeanLayer>(Registry::instance(), "TestHostMean"), true);
+  ASSERT_TRUE(registered);
+}
+
 const char* const kPooled =
     "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } "
     "} "
@@ -216,12 +222,12 @@ TEST_F(Recorded, TwoShapesOfTrainingKeepARecordEach) {
 }
 
 TEST_F(Recorded, LeavesOutWhatReadsOnTheHost) {
+  register_host_mean();
   OnDevice on;
-  // Embed reads its indices on the host.
   const NetParameter param = test::net_param(
-      "layer { name: 'i' type: 'Input' top: 'label' input_param { shape { dim: 6 } } } "
-      "layer { name: 'e' type: 'Embed' bottom: 'label' top: 'e' embed_param { input_dim: 3 "
-      "num_output: 4 weight_filler { type: 'xavier' } } } "
+      "layer { name: 'i' type: 'Input' top: 'x' top: 'means' input_param { "
+      "shape { dim: 2 dim: 5 } shape { dim: 6 } } } "
+      "layer { name: 'e' type: 'TestHostMean' bottom: 'x' bottom: 'means' top: 'e' } "
       "layer { name: 'p1' type: 'Softmax' bottom: 'e' top: 'p1' } "
       "layer { name: 'p2' type: 'Softmax' bottom: 'p1' top: 'p2' } "
       "layer { name: 'p3' type: 'Softmax' bottom: 'p2' top: 'p3' }");
@@ -230,8 +236,9 @@ TEST_F(Recorded, LeavesOutWhatReadsOnTheHost) {
   Net on_cpu(param, context, {.phase = Phase::test});
   for (int pass = 0; pass < 5; ++pass) {
     for (Net* each : {&net, &on_cpu}) {
-      float* const labels = each->input("label").overwrite<float>();
-      for (int i = 0; i < 6; ++i) labels[i] = static_cast<float>((i + pass) % 3);
+      test::fill_inputs(*each);
+      for (int i = 0; i < 6; ++i)
+        each->input("means").change<float>()[i] = static_cast<float>((i + pass) % 3);
       each->forward();
     }
     const std::vector<float> found = values(net.output("p3")),
@@ -385,9 +392,7 @@ TEST_F(Recorded, InputsThatTheHostWritesStopNoRecord) {
 }
 
 TEST_F(Recorded, BackwardIsNotRecordedWhereForwardComputesOnTheHost) {
-  static const bool registered =
-      (add_two_sided<HostMeanLayer>(Registry::instance(), "TestHostMean"), true);
-  ASSERT_TRUE(registered);
+  register_host_mean();
   const NetParameter param = test::net_param(
       "layer { name: 'x' type: 'Input' top: 'x' top: 'means' top: 'y' input_param { shape { dim: 4 "
       "dim: 5 } shape { dim: 6 } shape { dim: 4 dim: 3 } } } "
