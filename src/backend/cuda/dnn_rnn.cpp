@@ -8,6 +8,7 @@
 
 #include "backend/cuda/dnn_descriptor.hpp"
 #include "core/device_timer.hpp"
+#include "crema/error.hpp"
 
 namespace crema {
 namespace {
