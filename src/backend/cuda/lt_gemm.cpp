@@ -218,7 +218,8 @@ std::string lt_name(const cublasLtMatmulAlgo_t& algorithm) {
     std::array<char, kDigits> digits{};
     const auto end =
         std::to_chars(digits.data(), digits.data() + digits.size(), word, kHexadecimal).ptr;
-    zeros += (name == kName && zeros.empty() ? " " : ".") + std::string(digits.data(), end);
+    zeros += name == kName && zeros.empty() ? ' ' : '.';
+    zeros.append(digits.data(), end);
     if (word == 0) continue;
     name += std::exchange(zeros, {});
   }
