@@ -1,0 +1,591 @@
+"""Nets written in Python: layers as functions of the blobs that they read.
+
+    from caffe import layers as L, params as P
+
+    n = caffe.NetSpec()
+    n.data = L.Input(shape=dict(dim=[64, 1, 28, 28]))
+    n.conv1 = L.Convolution(n.data, num_output=20, kernel_size=5, weight_filler=dict(type='xavier'))
+    n.relu1 = L.ReLU(n.conv1, in_place=True)
+    n.pool1 = L.Pooling(n.relu1, pool=P.Pooling.MAX, kernel_size=2, stride=2)
+    net = caffe.Net(n.to_proto(), caffe.TEST)     # or: print(n.to_prototxt())
+
+The name that a blob is assigned to is the name of the blob and of the layer that makes it. Settings
+are keywords: a name of the layer type's own settings, of LayerParameter (loss_weight, param,
+include), or a whole message (convolution_param=dict(...)). A message is a dict, a repeated field a
+list or one value, an enum its number or its name. A wrong name is an AttributeError that names the
+nearest one, raised where the layer is written.
+
+help(L.Convolution) lists the settings; L. and P. are completed by tab.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Union
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from .proto import caffe_pb2
+
+# Settings that a layer type reads and that do not have its name, in the order in which a parameter
+# is looked for. Those that have its name come first: convolution_param of Convolution.
+_OTHER_SETTINGS: dict[str, tuple[str, ...]] = {
+    "AnnotatedData": ("data_param",),
+    "CRFLoss": ("loss_param",),
+    "CTCGreedyDecoder": ("ctc_decoder_param",),
+    "CTCLoss": ("loss_param",),
+    "ConvolutionDepthwise": ("convolution_param",),
+    "CtcLoss": ("loss_param",),
+    "Deconvolution": ("convolution_param",),
+    "DepthwiseConvolution": ("convolution_param",),
+    "DetectNetTransformation": ("detectnet_augmentation_param", "detectnet_groundtruth_param",
+                                "transform_param"),
+    "DiceCoefLoss": ("dice_loss_param",),
+    "FocalLoss": ("softmax_param", "loss_param"),
+    "GRU": ("recurrent_param",),
+    "HingeLoss": ("loss_param",),
+    "Im2col": ("convolution_param",),
+    "InfogainLoss": ("softmax_param", "loss_param"),
+    "LSTM": ("recurrent_param",),
+    "LocallyConnected": ("local_param",),
+    "MultiBoxLoss": ("loss_param",),
+    "MultinomialLogisticLoss": ("loss_param",),
+    "Normalize": ("norm_param",),
+    "PriorBoxClustered": ("prior_box_param",),
+    "RNN": ("recurrent_param",),
+    "SigmoidCrossEntropyLoss": ("sigmoid_param", "loss_param"),
+    "SmoothL1LossOHEM": ("smooth_l1_loss_param", "loss_param"),
+    "SoftmaxWithLoss": ("softmax_param", "loss_param"),
+    "SoftmaxWithLossOHEM": ("softmax_param", "loss_param"),
+    "SpatialTransformer": ("st_param",),
+    "VideoData": ("data_param",),
+    "WarpCTCLoss": ("ctc_loss_param", "loss_param"),
+}
+
+_LAYER = caffe_pb2.LayerParameter.DESCRIPTOR
+_BY_LETTERS = {field.name[:-len("_param")].replace("_", ""): field.name
+               for field in _LAYER.fields
+               if field.name.endswith("_param") and field.message_type is not None}
+
+
+def _settings_of(type_name: str) -> list[str]:
+    """The fields of LayerParameter that hold the settings of a layer type."""
+    own = _BY_LETTERS.get(type_name.lower())
+    others = _OTHER_SETTINGS.get(type_name, ())
+    return ([own] if own else []) + [name for name in others if name != own]
+
+
+def param_name_dict() -> dict[str, str]:
+    """The settings of layer types: {'Convolution': 'convolution', 'LSTM': 'recurrent', ...}.
+
+    The value is the name of the field of LayerParameter without '_param'. Types whose settings are
+    a message of the same name are there, and those that have the settings of another one.
+    """
+    end = len("_param")
+    names = {}
+    for field in _LAYER.fields:
+        if field.name.endswith("_param") and field.message_type is not None:
+            message = field.message_type.name
+            names[message[:-len("Parameter")] if message.endswith("Parameter") else message] = (
+                field.name[:-end])
+    for type_name in _OTHER_SETTINGS:
+        names.setdefault(type_name, _settings_of(type_name)[0][:-end])
+    return names
+
+
+# Fields and values.
+
+_WHOLE = (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64,
+          FieldDescriptor.CPPTYPE_UINT32, FieldDescriptor.CPPTYPE_UINT64,
+          FieldDescriptor.CPPTYPE_ENUM)
+
+
+def _is_repeated(field: Any) -> bool:
+    known = getattr(field, "is_repeated", None)  # the newer name
+    return bool(field.label == field.LABEL_REPEATED if known is None else known)
+
+
+def _nearest(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+    """'; did you mean ...?', or where no name is near, those that are `listed`: else all."""
+    lower = {each.lower(): each for each in sorted(known, reverse=True)}
+    near = difflib.get_close_matches(str(name).lower(), lower, 1)
+    if near:
+        return f"; did you mean {lower[near[0]]}?"
+    names = sorted(lower.values() if listed is None else listed)
+    return f"; there are {', '.join(names)}" if 0 < len(names) <= 60 else ""
+
+
+def _field_of(descriptor: Any, name: str, owner: str | None = None) -> Any:
+    field = descriptor.fields_by_name.get(name)
+    if field is None:
+        raise AttributeError(f"{owner or descriptor.name} has no parameter {name!r}"
+                             + _nearest(name, descriptor.fields_by_name))
+    return field
+
+
+def _enum_number(field: Any, name: str) -> int:
+    value = field.enum_type.values_by_name.get(name)
+    if value is None:
+        raise ValueError(f"{field.name} has no value {name!r}"
+                         + _nearest(name, field.enum_type.values_by_name))
+    return int(value.number)
+
+
+def _scalar(field: Any, value: Any) -> Any:
+    """A value as protobuf takes it."""
+    if hasattr(value, "dtype") and getattr(value, "size", 0) == 1:
+        value = value.item()  # of numpy
+    if field.enum_type is not None and isinstance(value, str):
+        return _enum_number(field, value)
+    # 512 / 2 is 256.0 in Python 3.
+    if field.cpp_type in _WHOLE and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _items(value: Any) -> list[Any]:
+    """The values of a repeated field."""
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (str, bytes, Mapping)) or hasattr(value, "SerializeToString"):
+        return [value]
+    return list(value) if isinstance(value, Iterable) else [value]
+
+
+def _fill(message: Any, value: Any, name: str) -> None:
+    if hasattr(value, "SerializeToString"):
+        # Of any class that has these fields, such as that of another protobuf module.
+        message.MergeFromString(value.SerializeToString())
+        return
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} is a {message.DESCRIPTOR.name}: give a dict of its fields, "
+                        f"not {value!r}")
+    for key, part in value.items():
+        assign_proto(message, key, part)
+
+
+def assign_proto(proto: Any, name: str, val: Any) -> None:
+    """Sets the field `name` of a message.
+
+    val: a number, text or enum (its number or name); for a message a dict or a message; for a
+        repeated field a list, tuple or array of those, or one of them. None leaves it as it is.
+
+    Values are added to those that a repeated field has. AttributeError for a field that the message
+    does not have, TypeError and ValueError for a value that the field cannot hold.
+    """
+    field = _field_of(proto.DESCRIPTOR, name)
+    if val is None:
+        return
+    if _is_repeated(field):
+        if field.message_type is not None:
+            for item in _items(val):
+                _fill(getattr(proto, name).add(), item, name)
+            return
+        values = [_scalar(field, item) for item in _items(val)]
+    elif field.message_type is not None:
+        _fill(getattr(proto, name), val, name)
+        return
+    else:
+        values = _scalar(field, val)
+    try:
+        if _is_repeated(field):
+            getattr(proto, name).extend(values)
+        else:
+            setattr(proto, name, values)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{proto.DESCRIPTOR.name}.{name} cannot be {val!r}: {error}") from None
+
+
+def _check_names(descriptor: Any, value: Any) -> None:
+    """AttributeError if dicts have keys that are no fields."""
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(item, Mapping):
+            for key, part in item.items():
+                field = _field_of(descriptor, key)
+                if field.message_type is not None:
+                    _check_names(field.message_type, part)
+
+
+def _place_of(type_name: str, name: str, value: Any) -> tuple[str | None, Any]:
+    """Where a parameter of a layer goes: (field of LayerParameter, descriptor of that message).
+
+    The field is None for LayerParameter itself.
+    """
+    layer_field = _LAYER.fields_by_name.get(name)
+    if name.endswith("param") and layer_field is not None:
+        return None, layer_field
+    settings = _settings_of(type_name)
+    for holder in settings:
+        field = _LAYER.fields_by_name[holder].message_type.fields_by_name.get(name)
+        if field is None:
+            continue
+        # engine='onednn' is Crema's engine by name; engine=P.Convolution.CUDNN is a setting.
+        if (isinstance(value, str) and field.enum_type is not None and layer_field is not None
+                and value not in field.enum_type.values_by_name):
+            continue
+        return holder, field
+    if layer_field is not None:
+        return None, layer_field
+    own = {each for holder in settings
+           for each in _LAYER.fields_by_name[holder].message_type.fields_by_name}
+    known = own | set(_LAYER.fields_by_name) | {"ntop", "in_place"}
+    raise AttributeError(f"{type_name} has no parameter {name!r}" + _nearest(name, known, own))
+
+
+# Nets.
+
+class Top:
+    """A blob: top number `n` of a layer."""
+
+    def __init__(self, fn: Function, n: int):
+        self.fn = fn
+        self.n = n
+
+    def to_proto(self) -> Any:
+        """The NetParameter of the layers that this blob needs, with names made up by type."""
+        return to_proto(self)
+
+    def _update(self, params: Mapping[str, Any]) -> None:
+        self.fn._update(params)
+
+    def __repr__(self) -> str:
+        return f"<top {self.n} of {self.fn!r}>"
+
+
+class Function:
+    """A layer: its type, its bottoms and its parameters. `tops` are the blobs that it makes.
+
+    params: as of LayerParameter and the type's settings; besides, ntop, the number of tops (1), and
+        in_place, whether the tops are the bottoms.
+    """
+
+    def __init__(self, type_name: str, inputs: Iterable[Top], params: Mapping[str, Any]):
+        self.type_name = type_name
+        self.inputs = tuple(inputs)
+        for index, bottom in enumerate(self.inputs):
+            if not isinstance(bottom, Top):
+                raise TypeError(f"{type_name} input {index} is not a Top (type is {type(bottom)})")
+        self.params = dict(params)
+        self.ntop = int(self.params.pop("ntop", 1))
+        self.in_place = bool(self.params.pop("in_place", False))
+        self._check(self.params)
+        if self.in_place and len(self.inputs) < self.ntop and "bottom" not in self.params:
+            raise ValueError(f"{type_name} works in place, so it needs {self.ntop} bottoms; it has "
+                             f"{len(self.inputs)}")
+        self.tops = tuple(Top(self, n) for n in range(self.ntop))
+
+    def _check(self, params: Mapping[str, Any]) -> None:
+        for name, value in params.items():
+            _, field = _place_of(self.type_name, name, value)
+            if field.message_type is not None:
+                _check_names(field.message_type, value)
+
+    def _update(self, params: Mapping[str, Any]) -> None:
+        self._check(params)
+        self.params.update(params)
+
+    def to_proto(self) -> Any:
+        """The NetParameter of this layer and those that it needs."""
+        return to_proto(self)
+
+    def _message(self, bottoms: Iterable[str], tops: Iterable[str], name: str) -> Any:
+        layer = caffe_pb2.LayerParameter()
+        layer.type = self.type_name
+        layer.bottom.extend(bottoms)
+        layer.top.extend(tops)
+        layer.name = name
+        for key, value in self.params.items():
+            holder, _ = _place_of(self.type_name, key, value)
+            assign_proto(layer if holder is None else getattr(layer, holder), key, value)
+        return layer
+
+    def __repr__(self) -> str:
+        return f"<layer {self.type_name}>"
+
+
+Node = Union[Top, Function]
+
+
+class _Writer:
+    """Layers in the order in which they run."""
+
+    def __init__(self, names: Mapping[Node, str]):
+        self.names = dict(names)
+        self.layers: OrderedDict[Function, Any] = OrderedDict()
+        self._counts: Counter[str] = Counter()
+
+    def _auto(self, node: Node, type_name: str) -> str:
+        if node not in self.names:
+            self._counts[type_name] += 1
+            self.names[node] = f"{type_name}{self._counts[type_name]}"
+        return self.names[node]
+
+    def _write(self, fn: Function) -> None:
+        bottoms = [self.layers[top.fn].top[top.n] for top in fn.inputs]
+        tops = bottoms if fn.in_place else [self._auto(top, fn.type_name) for top in fn.tops]
+        if fn not in self.names and fn.tops:
+            self.names[fn] = self._auto(fn.tops[0], fn.type_name)
+        self.layers[fn] = fn._message(bottoms, tops, self._auto(fn, fn.type_name))
+
+    def add(self, node: Node) -> None:
+        """Writes a layer behind all that it needs. Nets may be deeper than Python's stack."""
+        first = node.fn if isinstance(node, Top) else node
+        if first in self.layers:
+            return
+        path: list[tuple[Function, Iterator[Top]]] = [(first, iter(first.inputs))]
+        while path:
+            fn, inputs = path[-1]
+            needed = next((top.fn for top in inputs if top.fn not in self.layers), None)
+            if needed is None:
+                self._write(fn)
+                path.pop()
+            else:
+                path.append((needed, iter(needed.inputs)))
+
+    def net(self) -> Any:
+        net = caffe_pb2.NetParameter()
+        net.layer.extend(self.layers.values())
+        return net
+
+
+def to_proto(*tops: Node) -> Any:
+    """The NetParameter of the layers that make `tops`; names are types with numbers."""
+    writer = _Writer({})
+    for top in tops:
+        writer.add(top)
+    return writer.net()
+
+
+class MissingTop(AttributeError, KeyError):
+    """A NetSpec has no blob of that name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NetSpec:
+    """A net that is written down: blobs by name, by attribute or by item.
+
+        n = NetSpec()
+        n.data, n.label = L.Data(source='lmdb', batch_size=64, ntop=2)
+        n['conv/1x1'] = L.Convolution(n.data, num_output=8, kernel_size=1)
+
+    A layer without tops (ntop=0) is assigned in the same way. Layers come in the order in which
+    they were assigned, each behind those that it reads.
+    """
+
+    tops: OrderedDict[str, Node]
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "tops", OrderedDict())
+
+    def __setitem__(self, name: str, value: Node) -> None:
+        if not isinstance(value, (Top, Function)):
+            hint = (f"; the layer has {len(value)} tops, so assign each: n.a, n.b = L..."
+                    if isinstance(value, tuple) else "")
+            raise TypeError(f"{name!r} is a {type(value).__name__}, not what a layer returns{hint}")
+        self.tops[name] = value
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self.tops[name]
+        except KeyError:
+            raise MissingTop(f"there is no blob {name!r}" + _nearest(name, self.tops)) from None
+
+    def __delitem__(self, name: str) -> None:
+        self[name]
+        del self.tops[name]
+
+    def __setattr__(self, name: str, value: Node) -> None:
+        self[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "tops":  # copy and pickle ask for these
+            raise AttributeError(name)
+        return self[name]
+
+    def __delattr__(self, name: str) -> None:
+        del self[name]
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "tops", state["tops"])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tops
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tops)
+
+    def __len__(self) -> int:
+        return len(self.tops)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *(name for name in self.tops if name.isidentifier())]
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return list(self.tops)
+
+    def vals(self) -> list[Any]:
+        """What the names were assigned."""
+        return list(self.tops.values())
+
+    def update(self, name: str, params: Mapping[str, Any]) -> None:
+        """Changes parameters of the layer that makes blob `name`."""
+        self[name]._update(params)
+
+    def to_proto(self) -> Any:
+        """The net as a NetParameter."""
+        writer = _Writer({node: name for name, node in self.tops.items()})
+        for node in self.tops.values():
+            writer.add(node)
+        return writer.net()
+
+    def to_prototxt(self) -> str:
+        """The net as a prototxt."""
+        from google.protobuf import text_format
+
+        return str(text_format.MessageToString(self.to_proto()))
+
+    def __repr__(self) -> str:
+        return f"<NetSpec of {', '.join(self.tops) or 'nothing'}>"
+
+
+# L and P.
+
+def _default(field: Any) -> Any:
+    if _is_repeated(field) or field.message_type is not None or not field.has_default_value:
+        return None
+    if field.enum_type is not None:
+        return field.enum_type.values_by_number[field.default_value].name
+    return field.default_value
+
+
+_TYPES = {FieldDescriptor.CPPTYPE_FLOAT: "float", FieldDescriptor.CPPTYPE_DOUBLE: "float",
+          FieldDescriptor.CPPTYPE_BOOL: "bool", FieldDescriptor.CPPTYPE_STRING: "str"}
+
+
+def _kind(field: Any) -> str:
+    if field.message_type is not None:
+        kind = f"dict ({field.message_type.name})"
+    elif field.enum_type is not None:
+        kind = " | ".join(value.name for value in field.enum_type.values)
+    else:
+        kind = _TYPES.get(field.cpp_type, "int")
+    return f"list of {kind}" if _is_repeated(field) else kind
+
+
+def _describe(function: Any, type_name: str) -> None:
+    """Gives a function of L the signature and the manual of its layer type."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shown = [inspect.Parameter("bottoms", inspect.Parameter.VAR_POSITIONAL),
+             inspect.Parameter("name", keyword, default=None),
+             inspect.Parameter("ntop", keyword, default=1),
+             inspect.Parameter("in_place", keyword, default=False)]
+    lines = [f"A layer of type {type_name}. Returns its top; several as a tuple; the layer if "
+             "ntop=0.", "",
+             "name: the layer's, if not the blob's. ntop: the number of tops.",
+             "in_place: whether it writes into its bottoms."]
+    seen = {"name", "ntop", "in_place"}
+
+    def add(fields: Iterable[Any]) -> None:
+        for field in fields:
+            if field.name not in seen:
+                seen.add(field.name)
+                default = _default(field)
+                lines.append(f"{field.name}: {_kind(field)}"
+                             + ("" if default is None else f" (default {default!r})"))
+                shown.append(inspect.Parameter(field.name, keyword, default=default))
+
+    for holder in _settings_of(type_name):
+        lines += ["", f"{holder}:"]
+        add(_LAYER.fields_by_name[holder].message_type.fields)
+    lines += ["", "Of every layer:"]
+    common = ("loss_weight", "param", "phase", "include", "exclude", "propagate_down", "engine",
+              "recompute", "transform_param", "loss_param")
+    add(_LAYER.fields_by_name[name] for name in common)
+    shown.append(inspect.Parameter("params", inspect.Parameter.VAR_KEYWORD))
+    function.__signature__ = inspect.Signature(shown)
+    function.__doc__ = "\n".join(lines)
+
+
+class Layers:
+    """A function for each layer type: L.Convolution(bottom, num_output=20, kernel_size=5).
+
+    Each name is taken as a layer type, those of plug-ins too; a net says when it has none of them.
+    """
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Callable[..., Any]] = {}
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(f"there is no layer type {name!r}")
+
+        def layer(*bottoms: Top, **params: Any) -> Any:
+            made = Function(name, bottoms, params)
+            if made.ntop == 0:
+                return made
+            return made.tops[0] if made.ntop == 1 else made.tops
+
+        layer.__name__ = layer.__qualname__ = name
+        layer.__module__ = "caffe.layers"
+        _describe(layer, name)
+        self._functions[name] = layer
+        setattr(self, name, layer)
+        return layer
+
+    def __dir__(self) -> list[str]:
+        from .pycaffe import layer_type_list
+
+        return sorted(set(layer_type_list()) | set(self._functions))
+
+
+class _Values:
+    """The values of the enums of one message."""
+
+    def __init__(self, message: Any):
+        self._message = message
+        self._numbers = {value.name: int(value.number)
+                         for enum in message.DESCRIPTOR.enum_types for value in enum.values}
+        self.__doc__ = f"Values of {message.DESCRIPTOR.name}: {', '.join(self._numbers)}."
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._numbers:
+            return self._numbers[name]
+        if hasattr(self._message, name):  # such as the enum itself
+            return getattr(self._message, name)
+        raise AttributeError(f"{self._message.DESCRIPTOR.name} has no value {name!r}"
+                             + _nearest(name, self._numbers))
+
+    def __dir__(self) -> list[str]:
+        return list(self._numbers)
+
+
+class Parameters:
+    """The enums of settings: P.Pooling.MAX is PoolingParameter.MAX."""
+
+    def __getattr__(self, name: str) -> _Values:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        message = getattr(caffe_pb2, name + "Parameter", None)
+        if message is None:
+            raise AttributeError(f"there is no message {name}Parameter"
+                                 + _nearest(name, dir(self)))
+        values = _Values(message)
+        setattr(self, name, values)
+        return values
+
+    def __dir__(self) -> list[str]:
+        end = "Parameter"
+        return [name[:-len(end)] for name in caffe_pb2.__all__ if name.endswith(end)
+                and getattr(caffe_pb2, name).DESCRIPTOR.enum_types]
+
+
+layers = Layers()
+params = Parameters()
