@@ -1,8 +1,9 @@
 """How coordinates of one blob map to those of another, and the Crop layer that aligns both.
 
-A map is (axis, a, b): coordinate i of a top lies at a * i + b of the bottom, in the middle of what
-the layer reads for it. a and b are numbers, or arrays with one value for each axis from `axis` on,
-which is that of the channels; it is None where all axes map to themselves.
+A map is (axis, a, b): coordinate i of one blob lies at a * i + b of the other. That of a layer goes
+from its bottom to its top; what a window reads belongs to the window's middle. a and b are numbers,
+or arrays with one value for each axis behind `axis`, which is that of the channels; `axis` is None
+where all coordinates stay.
 
     n.score = coord_map.crop(n.upscore, n.data)       # of a NetSpec
 """
@@ -109,7 +110,7 @@ def inverse(coord_map: CoordMap) -> CoordMap:
 
 
 def _maps_below(top: Top) -> Any:
-    """Yields (blob, map from `top` to it) for all blobs that `top` is computed from, itself too."""
+    """Yields (blob, map from it to `top`) for all blobs that `top` is computed from, itself too."""
     seen = {top}
     waiting: list[tuple[Top, CoordMap]] = [(top, (None, 1, 0))]
     while waiting:

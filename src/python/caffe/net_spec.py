@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import keyword
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Union
@@ -235,6 +236,15 @@ def _place_of(type_name: str, name: str, value: Any) -> tuple[str | None, Any]:
     raise AttributeError(f"{type_name} has no parameter {name!r}" + _nearest(name, known, own))
 
 
+def _python_name(name: str) -> str:
+    """A field's name as a keyword argument: lambda_ of lambda."""
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+def _field_name(name: str) -> str:
+    return name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
+
+
 # Nets.
 
 class Top:
@@ -268,7 +278,7 @@ class Function:
         for index, bottom in enumerate(self.inputs):
             if not isinstance(bottom, Top):
                 raise TypeError(f"{type_name} input {index} is not a Top (type is {type(bottom)})")
-        self.params = dict(params)
+        self.params = {_field_name(name): value for name, value in params.items()}
         self.ntop = int(self.params.pop("ntop", 1))
         self.in_place = bool(self.params.pop("in_place", False))
         self._check(self.params)
@@ -284,6 +294,7 @@ class Function:
                 _check_names(field.message_type, value)
 
     def _update(self, params: Mapping[str, Any]) -> None:
+        params = {_field_name(name): value for name, value in params.items()}
         self._check(params)
         self.params.update(params)
 
@@ -480,11 +491,11 @@ def _kind(field: Any) -> str:
 
 def _describe(function: Any, type_name: str) -> None:
     """Gives a function of L the signature and the manual of its layer type."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
+    named = inspect.Parameter.KEYWORD_ONLY
     shown = [inspect.Parameter("bottoms", inspect.Parameter.VAR_POSITIONAL),
-             inspect.Parameter("name", keyword, default=None),
-             inspect.Parameter("ntop", keyword, default=1),
-             inspect.Parameter("in_place", keyword, default=False)]
+             inspect.Parameter("name", named, default=None),
+             inspect.Parameter("ntop", named, default=1),
+             inspect.Parameter("in_place", named, default=False)]
     lines = [f"A layer of type {type_name}. Returns its top; several as a tuple; the layer if "
              "ntop=0.", "",
              "name: the layer's, if not the blob's. ntop: the number of tops.",
@@ -498,7 +509,7 @@ def _describe(function: Any, type_name: str) -> None:
                 default = _default(field)
                 lines.append(f"{field.name}: {_kind(field)}"
                              + ("" if default is None else f" (default {default!r})"))
-                shown.append(inspect.Parameter(field.name, keyword, default=default))
+                shown.append(inspect.Parameter(_python_name(field.name), named, default=default))
 
     for holder in _settings_of(type_name):
         lines += ["", f"{holder}:"]

@@ -17,8 +17,11 @@ of the same names.
 
 from __future__ import annotations
 
+import copyreg
 import difflib
+import operator
 import os
+import sys
 from typing import Any
 
 try:
@@ -40,8 +43,9 @@ def _read_set() -> bytes:
 def _merged(serialised: bytes) -> Any:
     """The files of a descriptor set as one file."""
     files = descriptor_pb2.FileDescriptorSet.FromString(serialised).file
+    # Without a syntax it is proto2, as all of these files are.
     merged = descriptor_pb2.FileDescriptorProto(
-        name="caffe/proto/caffe.proto", package=files[0].package, syntax=files[0].syntax)
+        name="caffe/proto/caffe.proto", package=files[0].package)
     for file in files:
         merged.message_type.extend(file.message_type)
         merged.enum_type.extend(file.enum_type)
@@ -61,13 +65,22 @@ else:  # before protobuf 4.22
     _class_of = message_factory.MessageFactory(_pool).GetPrototype
 
 
+def _unpickled(name: str, serialised: bytes) -> Any:
+    return operator.attrgetter(name)(sys.modules[__name__]).FromString(serialised)
+
+
+def _reduced(message: Any) -> tuple[Any, ...]:
+    # protobuf itself looks for classes in the common pool.
+    return _unpickled, (type(message).__qualname__, message.SerializePartialToString())
+
+
 def _make(descriptor: Any, outer: str = "") -> Any:
     """The class of a message, with the classes inside it."""
     made = _class_of(descriptor)
     name = f"{outer}.{descriptor.name}" if outer else descriptor.name
-    # By these names pickle finds it.
     made.__module__ = __name__
     made.__qualname__ = name
+    copyreg.pickle(made, _reduced)
     prefix = "_" + name.replace(".", "_").upper()
     globals()[prefix] = descriptor
     for enum in descriptor.enum_types:
