@@ -31,7 +31,7 @@ def _transformer_of(net: Net, mean: Any, input_scale: float | None, raw_scale: f
     return made
 
 
-def _predict(net: Net, transformer: io.Transformer, images: Sequence[Any]) -> Array:
+def _predict(net: Net, transformer: io.Transformer, images: Iterable[Any]) -> Array:
     """The first output for images of any number, each preprocessed."""
     name = net.inputs[0]
     samples = np.stack([transformer.preprocess(name, image) for image in images])

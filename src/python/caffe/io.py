@@ -166,8 +166,9 @@ def _linear(values: Array, axis: int, size: int, outside: float | None) -> Array
     shape = [1] * values.ndim
     shape[axis] = size
     share = (at - below).reshape(shape)
-    return (padded.take(below + shift, axis) * (1 - share)
-            + padded.take(below + shift + 1, axis) * share)
+    made: Array = (padded.take(below + shift, axis) * (1 - share)
+                   + padded.take(below + shift + 1, axis) * share)
+    return made
 
 
 def _near(values: Array, axis: int, size: int, ends: bool) -> Array:
@@ -180,7 +181,7 @@ def _near(values: Array, axis: int, size: int, ends: bool) -> Array:
     return values.take(np.clip(np.floor(at + 0.5).astype(np.intp), 0, old - 1), axis)
 
 
-def resize_image(im: Any, new_dims: Sequence[int], interp_order: int = 1) -> Array:
+def resize_image(im: Any, new_dims: Sequence[int] | Array, interp_order: int = 1) -> Array:
     """An image of (height, width, channels) at another size, as float32.
 
     new_dims: (height, width) in pixels. interp_order: 1 interpolates linearly between the nearest
@@ -200,17 +201,18 @@ def resize_image(im: Any, new_dims: Sequence[int], interp_order: int = 1) -> Arr
     if interp_order not in (0, 1):
         raise ValueError(f"interp_order {interp_order} is neither 0 nor 1; take "
                          "skimage.transform.resize for smoother curves")
-    values = im.astype(np.float64)
+    values: Array = im.astype(np.float64)
     by_squares = im.ndim == 2 or im.shape[2] in (1, 3)
     for axis, size in enumerate((rows, columns)):
         if interp_order == 0:
             values = _near(values, axis, size, ends=not by_squares)
         else:
             values = _linear(values, axis, size, float(im.min()) if by_squares else None)
-    return values.astype(np.float32)
+    made: Array = values.astype(np.float32)
+    return made
 
 
-def oversample(images: Iterable[Any], crop_dims: Sequence[int]) -> Array:
+def oversample(images: Iterable[Any], crop_dims: Sequence[int] | Array) -> Array:
     """Ten crops of each image: the four corners and the centre, then the same mirrored.
 
     images: of (height, width, channels), all of one size. crop_dims: (height, width).

@@ -53,16 +53,17 @@ def _merged(serialised: bytes) -> Any:
     return merged
 
 
+_factory: Any = message_factory
 _pool = descriptor_pool.DescriptorPool()
 _file = _merged(_read_set())
 _pool.AddSerializedFile(_file.SerializeToString())
 DESCRIPTOR = _pool.FindFileByName(_file.name)
 del _file
 
-if hasattr(message_factory, "GetMessageClass"):
-    _class_of = message_factory.GetMessageClass
+if hasattr(_factory, "GetMessageClass"):
+    _class_of = _factory.GetMessageClass
 else:  # before protobuf 4.22
-    _class_of = message_factory.MessageFactory(_pool).GetPrototype
+    _class_of = _factory.MessageFactory(_pool).GetPrototype
 
 
 def _unpickled(name: str, serialised: bytes) -> Any:
