@@ -139,12 +139,15 @@ def test_resize_blends_enlarged_borders_with_the_least_value():
 
 def test_resize_agrees_with_skimage():
     transform = pytest.importorskip("skimage.transform")
-    for shape, size in (((9, 11, 3), (5, 4)), ((5, 4, 3), (9, 11)), ((8, 8, 1), (3, 17))):
-        image = picture(*shape)
-        scaled = (image - image.min()) / (image.max() - image.min())
-        expected = transform.resize(scaled, size, order=1, mode="constant", anti_aliasing=False)
-        expected = expected * (image.max() - image.min()) + image.min()
-        np.testing.assert_allclose(caffe.io.resize_image(image, size), expected, atol=2e-6)
+    for order in (0, 1, 3):
+        for shape, size in (((9, 11, 3), (5, 4)), ((5, 4, 3), (9, 11)), ((8, 8, 1), (3, 17))):
+            image = picture(*shape)
+            scaled = (image - image.min()) / (image.max() - image.min())
+            expected = transform.resize(scaled, size, order=order, mode="constant",
+                                        anti_aliasing=False)
+            expected = expected * (image.max() - image.min()) + image.min()
+            np.testing.assert_allclose(caffe.io.resize_image(image, size, order), expected,
+                                       atol=2e-6)
 
 
 def test_resize_agrees_with_scipy_for_other_channels():
@@ -169,7 +172,7 @@ def test_resize_to_the_nearest_and_its_errors():
     np.testing.assert_array_equal(caffe.io.resize_image(np.full((2, 3, 3), 7.0), (5, 5)),
                                   np.full((5, 5, 3), 7, np.float32))
     with pytest.raises(ValueError, match="interp_order"):
-        caffe.io.resize_image(image, (4, 4), 3)
+        caffe.io.resize_image(image, (4, 4), 6)
     with pytest.raises(ValueError):
         caffe.io.resize_image(image, (0, 4))
 

@@ -1,6 +1,7 @@
 """caffe.net_spec: L, P, NetSpec, to_proto."""
 
 import copy
+import glob
 import inspect
 import os
 import pickle
@@ -244,6 +245,33 @@ def test_every_layer_type():
     for name in types:
         made = getattr(L, name)(ntop=0)
         assert to_proto(made).layer[0].type == name
+
+
+def plain(value):
+    if hasattr(value, "ListFields"):
+        return {field.name: plain(part) for field, part in value.ListFields()}
+    return [plain(item) for item in value] if hasattr(value, "append") else value
+
+
+def test_nets_of_the_models_are_written_again():
+    """Each layer of models/, called as a function, gives the layer that it was made of."""
+    root = os.path.join(os.path.dirname(__file__), "..", "..", "models")
+    files = sorted(glob.glob(os.path.join(root, "*", "*.prototxt")))
+    if not files:
+        pytest.skip("the sources are not there")
+    types = set()
+    for file in files:
+        net = caffe_pb2.NetParameter()
+        try:
+            text_format.Merge(open(file, encoding="utf-8").read(), net)
+        except text_format.ParseError:
+            continue  # a solver, or settings of a plug-in
+        for layer in net.layer:
+            types.add(layer.type)
+            made = getattr(L, layer.type)(ntop=0, **{
+                name: value for name, value in plain(layer).items() if name != "type"})
+            assert made._message([], [], "") == layer, (file, layer.name)
+    assert len(types) > 20
 
 
 def test_settings_are_those_of_the_list_of_published_types():
