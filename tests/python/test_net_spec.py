@@ -22,7 +22,7 @@ from caffe.proto import caffe_pb2  # noqa: E402
 
 def small(n):
     n.data, n.label = L.DummyData(shape=[dict(dim=[4, 1, 8, 8]), dict(dim=[4])], ntop=2,
-                                  data_filler=dict(type="gaussian"))
+                                  data_filler=[dict(type="gaussian"), dict(type="constant")])
     n.conv = L.Convolution(n.data, kernel_size=3, num_output=5, weight_filler=dict(type="xavier"))
     n.relu = L.ReLU(n.conv, in_place=True)
     n.pool = L.Pooling(n.relu, kernel_size=2, stride=2, pool=P.Pooling.AVE)
@@ -33,8 +33,8 @@ def small(n):
 
 EXPECTED = """
 layer { name: 'data' type: 'DummyData' top: 'data' top: 'label'
-  dummy_data_param { data_filler { type: 'gaussian' } shape { dim: 4 dim: 1 dim: 8 dim: 8 }
-    shape { dim: 4 } } }
+  dummy_data_param { data_filler { type: 'gaussian' } data_filler { type: 'constant' }
+    shape { dim: 4 dim: 1 dim: 8 dim: 8 } shape { dim: 4 } } }
 layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'
   convolution_param { num_output: 5 kernel_size: 3 weight_filler { type: 'xavier' } } }
 layer { name: 'relu' type: 'ReLU' bottom: 'conv' top: 'conv' }
@@ -54,9 +54,12 @@ def test_a_net_by_names():
 
 
 def test_the_net_runs():
-    net = caffe.Net(small(caffe.NetSpec()).to_proto(), caffe.TEST)
-    assert list(net.blobs) == ["data", "label", "conv", "pool", "ip", "loss"]
-    assert net.params["conv"][0].data.shape == (5, 1, 3, 3)
+    spec = small(caffe.NetSpec())
+    for source in (spec, spec.to_proto(), spec.to_prototxt()):
+        net = caffe.Net(source, caffe.TEST)
+        assert list(net.blobs) == ["data", "label", "conv", "pool", "ip", "loss"]
+        assert net.params["conv"][0].data.shape == (5, 1, 3, 3)
+        assert net.forward()["loss"] > 0
 
 
 def test_a_net_without_names():
