@@ -9,7 +9,8 @@ import caffe  # noqa: E402
 
 NET = """
 name: 'means'
-layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 4 dim: 3 dim: 8 dim: 6 } } }
+layer { name: 'data' type: 'Input' top: 'data'
+  input_param { shape { dim: 4 dim: 3 dim: 8 dim: 6 } } }
 layer { name: 'mean' type: 'Pooling' bottom: 'data' top: 'mean'
   pooling_param { pool: AVE global_pooling: true } }
 """

@@ -115,7 +115,8 @@ def test_load_image_of_other_kinds(save):
     np.testing.assert_allclose(caffe.io.load_image(file), np.dstack([gray] * 3) / 255.0, rtol=1e-7)
     assert caffe.io.load_image(file, color=False).shape == (4, 5, 1)
     colour = (picture(4, 5, 4) * 255).astype(np.uint8)
-    np.testing.assert_allclose(caffe.io.load_image(save(colour)), colour[..., :3] / 255.0, rtol=1e-7)
+    np.testing.assert_allclose(caffe.io.load_image(save(colour)), colour[..., :3] / 255.0,
+                               rtol=1e-7)
     assert caffe.io.load_image(save(colour[..., :3], "P")).shape == (4, 5, 3)
     deep = (picture(4, 5) * 65535).astype(np.uint16)
     np.testing.assert_allclose(caffe.io.load_image(save(deep), False)[..., 0], deep / 65535,

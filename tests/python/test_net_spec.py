@@ -168,7 +168,8 @@ def test_wrong_names_are_answered_by_the_nearest():
     for wrong, near in ((dict(num_ouput=3), "num_output"), (dict(kernelsize=3), "kernel_size"),
                         (dict(weight_filler=dict(typ="xavier")), "type"),
                         (dict(convolution_params=dict()), "convolution_param"),
-                        (dict(param=[dict(lrmult=1)]), "lr_mult"), (dict(inplace=True), "in_place")):
+                        (dict(param=[dict(lrmult=1)]), "lr_mult"),
+                        (dict(inplace=True), "in_place")):
         with pytest.raises(AttributeError, match=f"did you mean {near}"):
             L.Convolution(x, **wrong)
     with pytest.raises(AttributeError, match="there are .*negative_slope"):

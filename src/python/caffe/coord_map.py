@@ -62,7 +62,7 @@ def _sizes(params: Mapping[str, Any], square: str, pair: str, default: int | Non
 
 
 def conv_params(fn: Function) -> tuple[int, Any, Any, Any]:
-    """(axis, stride, kernel size with dilation, pad) of a layer with windows; arrays but for axis."""
+    """(axis, stride, kernel size with dilation, pad) of a layer with windows."""
     params = _settings(fn, "pooling_param" if fn.type_name == "Pooling" else "convolution_param")
     if params.get("global_pooling"):
         raise UndefinedMapException("global pooling leaves no coordinates")

@@ -14,10 +14,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-# Scripts reach it as google.protobuf.text_format once this module is imported.
-from google.protobuf import text_format as text_format
+from .proto import caffe_pb2  # first, as it says what to install
 
-from .proto import caffe_pb2
+# Scripts reach it as google.protobuf.text_format once this module is imported.
+from google.protobuf import text_format as text_format  # isort: skip
 
 _BLOB_COLOR = "#e6e6d8"
 
@@ -137,7 +137,8 @@ def get_pydot_graph(caffe_net: Any, rankdir: str, label_edges: bool = True,
     format, whose layers are the field `layers`.
     """
     if caffe_net.layers:
-        raise ValueError("the net has `layers`, of the old format; upgrade it: crema upgrade-net-proto-text")
+        raise ValueError("the net has `layers`, of the old format; upgrade it: "
+                         "crema upgrade-net-proto-text")
     pydot = _pydot()
     graph = pydot.Dot(_quoted(caffe_net.name or "Net"), graph_type="digraph", rankdir=rankdir)
     blobs: dict[str, str] = {}

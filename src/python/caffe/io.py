@@ -118,7 +118,8 @@ def datum_to_array(datum: Any) -> Array:
         with _pillow().open(io.BytesIO(datum.data)) as image:
             if image.mode in ("1", "L"):
                 return np.array(image.convert("L"))[np.newaxis]
-            return np.ascontiguousarray(np.array(image.convert("RGB"))[:, :, ::-1].transpose(2, 0, 1))
+            pixels = np.array(image.convert("RGB"))
+            return np.ascontiguousarray(pixels[:, :, ::-1].transpose(2, 0, 1))
     shape = (datum.channels, datum.height, datum.width)
     if len(datum.data):
         return np.frombuffer(datum.data, np.uint8).reshape(shape).copy()
@@ -256,7 +257,8 @@ def oversample(images: Iterable[Any], crop_dims: Sequence[int] | Array) -> Array
         raise ValueError("there are no images")
     height, width = arrays[0].shape[:2]
     if rows > height or columns > width:
-        raise ValueError(f"crops of {rows} x {columns} do not fit into images of {height} x {width}")
+        raise ValueError(f"crops of {rows} x {columns} do not fit into images of "
+                         f"{height} x {width}")
     starts = [(y, x) for y in (0, height - rows) for x in (0, width - columns)]
     starts.append(((height - rows) // 2, (width - columns) // 2))
     crops = np.empty((10 * len(arrays), rows, columns, arrays[0].shape[2]), np.float32)
@@ -272,7 +274,7 @@ class Transformer:
     """Makes arrays for a net's inputs of images, and back.
 
         transformer = caffe.io.Transformer({'data': net.blobs['data'].data.shape})
-        transformer.set_transpose('data', (2, 0, 1))      # (height, width, channels) to channels first
+        transformer.set_transpose('data', (2, 0, 1))      # channels first
         transformer.set_channel_swap('data', (2, 1, 0))   # RGB to BGR
         transformer.set_raw_scale('data', 255)            # [0, 1] to [0, 255]
         transformer.set_mean('data', mean)

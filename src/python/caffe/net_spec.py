@@ -20,15 +20,13 @@ help(L.Convolution) lists the settings; L. and P. are completed by tab.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import keyword
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Union
 
-from google.protobuf.descriptor import FieldDescriptor
-
+from ._fields import assign_proto, check_names, is_repeated, nearest
 from .proto import caffe_pb2
 
 # Settings that a layer type reads and that do not have its name, in the order in which a parameter
@@ -97,118 +95,7 @@ def param_name_dict() -> dict[str, str]:
     return names
 
 
-# Fields and values.
-
-_WHOLE = (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64,
-          FieldDescriptor.CPPTYPE_UINT32, FieldDescriptor.CPPTYPE_UINT64,
-          FieldDescriptor.CPPTYPE_ENUM)
-
-
-def _is_repeated(field: Any) -> bool:
-    known = getattr(field, "is_repeated", None)  # the newer name
-    return bool(field.label == field.LABEL_REPEATED if known is None else known)
-
-
-def _nearest(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
-    """'; did you mean ...?', or where no name is near, those that are `listed`: else all."""
-    lower = {each.lower(): each for each in sorted(known, reverse=True)}
-    near = difflib.get_close_matches(str(name).lower(), lower, 1)
-    if near:
-        return f"; did you mean {lower[near[0]]}?"
-    names = sorted(lower.values() if listed is None else listed)
-    return f"; there are {', '.join(names)}" if 0 < len(names) <= 60 else ""
-
-
-def _field_of(descriptor: Any, name: str, owner: str | None = None) -> Any:
-    field = descriptor.fields_by_name.get(name)
-    if field is None:
-        raise AttributeError(f"{owner or descriptor.name} has no parameter {name!r}"
-                             + _nearest(name, descriptor.fields_by_name))
-    return field
-
-
-def _enum_number(field: Any, name: str) -> int:
-    value = field.enum_type.values_by_name.get(name)
-    if value is None:
-        raise ValueError(f"{field.name} has no value {name!r}"
-                         + _nearest(name, field.enum_type.values_by_name))
-    return int(value.number)
-
-
-def _scalar(field: Any, value: Any) -> Any:
-    """A value as protobuf takes it."""
-    if hasattr(value, "dtype") and getattr(value, "size", 0) == 1:
-        value = value.item()  # of numpy
-    if field.enum_type is not None and isinstance(value, str):
-        return _enum_number(field, value)
-    # 512 / 2 is 256.0 in Python 3.
-    if field.cpp_type in _WHOLE and isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
-
-
-def _items(value: Any) -> list[Any]:
-    """The values of a repeated field."""
-    if hasattr(value, "dtype") and hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (str, bytes, Mapping)) or hasattr(value, "SerializeToString"):
-        return [value]
-    return list(value) if isinstance(value, Iterable) else [value]
-
-
-def _fill(message: Any, value: Any, name: str) -> None:
-    if hasattr(value, "SerializeToString"):
-        # Of any class that has these fields, such as that of another protobuf module.
-        message.MergeFromString(value.SerializeToString())
-        return
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{name} is a {message.DESCRIPTOR.name}: give a dict of its fields, "
-                        f"not {value!r}")
-    for key, part in value.items():
-        assign_proto(message, key, part)
-
-
-def assign_proto(proto: Any, name: str, val: Any) -> None:
-    """Sets the field `name` of a message.
-
-    val: a number, text or enum (its number or name); for a message a dict or a message; for a
-        repeated field a list, tuple or array of those, or one of them. None leaves it as it is.
-
-    Values are added to those that a repeated field has. AttributeError for a field that the message
-    does not have, TypeError and ValueError for a value that the field cannot hold.
-    """
-    field = _field_of(proto.DESCRIPTOR, name)
-    if val is None:
-        return
-    if _is_repeated(field):
-        if field.message_type is not None:
-            for item in _items(val):
-                _fill(getattr(proto, name).add(), item, name)
-            return
-        values = [_scalar(field, item) for item in _items(val)]
-    elif field.message_type is not None:
-        _fill(getattr(proto, name), val, name)
-        return
-    else:
-        values = _scalar(field, val)
-    try:
-        if _is_repeated(field):
-            getattr(proto, name).extend(values)
-        else:
-            setattr(proto, name, values)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{proto.DESCRIPTOR.name}.{name} cannot be {val!r}: {error}") from None
-
-
-def _check_names(descriptor: Any, value: Any) -> None:
-    """AttributeError if dicts have keys that are no fields."""
-    for item in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(item, Mapping):
-            for key, part in item.items():
-                field = _field_of(descriptor, key)
-                if field.message_type is not None:
-                    _check_names(field.message_type, part)
-
+# Parameters.
 
 def _place_of(type_name: str, name: str, value: Any) -> tuple[str | None, Any]:
     """Where a parameter of a layer goes: (field of LayerParameter, descriptor of that message).
@@ -233,7 +120,7 @@ def _place_of(type_name: str, name: str, value: Any) -> tuple[str | None, Any]:
     own = {each for holder in settings
            for each in _LAYER.fields_by_name[holder].message_type.fields_by_name}
     known = own | set(_LAYER.fields_by_name) | {"ntop", "in_place"}
-    raise AttributeError(f"{type_name} has no parameter {name!r}" + _nearest(name, known, own))
+    raise AttributeError(f"{type_name} has no parameter {name!r}" + nearest(name, known, own))
 
 
 def _python_name(name: str) -> str:
@@ -291,7 +178,7 @@ class Function:
         for name, value in params.items():
             _, field = _place_of(self.type_name, name, value)
             if field.message_type is not None:
-                _check_names(field.message_type, value)
+                check_names(field.message_type, value)
 
     def _update(self, params: Mapping[str, Any]) -> None:
         params = {_field_name(name): value for name, value in params.items()}
@@ -404,7 +291,7 @@ class NetSpec:
         try:
             return self.tops[name]
         except KeyError:
-            raise MissingTop(f"there is no blob {name!r}" + _nearest(name, self.tops)) from None
+            raise MissingTop(f"there is no blob {name!r}" + nearest(name, self.tops)) from None
 
     def __delitem__(self, name: str) -> None:
         self[name]
@@ -468,15 +355,11 @@ class NetSpec:
 # L and P.
 
 def _default(field: Any) -> Any:
-    if _is_repeated(field) or field.message_type is not None or not field.has_default_value:
+    if is_repeated(field) or field.message_type is not None or not field.has_default_value:
         return None
     if field.enum_type is not None:
         return field.enum_type.values_by_number[field.default_value].name
     return field.default_value
-
-
-_TYPES = {FieldDescriptor.CPPTYPE_FLOAT: "float", FieldDescriptor.CPPTYPE_DOUBLE: "float",
-          FieldDescriptor.CPPTYPE_BOOL: "bool", FieldDescriptor.CPPTYPE_STRING: "str"}
 
 
 def _kind(field: Any) -> str:
@@ -485,8 +368,9 @@ def _kind(field: Any) -> str:
     elif field.enum_type is not None:
         kind = " | ".join(value.name for value in field.enum_type.values)
     else:
-        kind = _TYPES.get(field.cpp_type, "int")
-    return f"list of {kind}" if _is_repeated(field) else kind
+        kind = {field.CPPTYPE_FLOAT: "float", field.CPPTYPE_DOUBLE: "float",
+                field.CPPTYPE_BOOL: "bool", field.CPPTYPE_STRING: "str"}.get(field.cpp_type, "int")
+    return f"list of {kind}" if is_repeated(field) else kind
 
 
 def _describe(function: Any, type_name: str) -> None:
@@ -572,7 +456,7 @@ class _Values:
         if hasattr(self._message, name):  # such as the enum itself
             return getattr(self._message, name)
         raise AttributeError(f"{self._message.DESCRIPTOR.name} has no value {name!r}"
-                             + _nearest(name, self._numbers))
+                             + nearest(name, self._numbers))
 
     def __dir__(self) -> list[str]:
         return list(self._numbers)
@@ -587,7 +471,7 @@ class Parameters:
         message = getattr(caffe_pb2, name + "Parameter", None)
         if message is None:
             raise AttributeError(f"there is no message {name}Parameter"
-                                 + _nearest(name, dir(self)))
+                                 + nearest(name, dir(self)))
         values = _Values(message)
         setattr(self, name, values)
         return values
@@ -600,3 +484,6 @@ class Parameters:
 
 layers = Layers()
 params = Parameters()
+
+__all__ = ["Function", "Layers", "MissingTop", "NetSpec", "Parameters", "Top", "assign_proto",
+           "layers", "param_name_dict", "params", "to_proto"]
