@@ -72,9 +72,11 @@ class Detector(Net):
 
         ImportError without the module selective_search_ijcv_with_python, which needs MATLAB.
         """
-        import selective_search_ijcv_with_python as search  # type: ignore[import-not-found]
+        import importlib
 
-        windows = search.get_windows([os.path.abspath(name) for name in image_fnames],
+        search = importlib.import_module("selective_search_ijcv_with_python")
+
+        windows: Any = search.get_windows([os.path.abspath(name) for name in image_fnames],
                                      cmd="selective_search_rcnn")
         return self.detect_windows(zip(image_fnames, windows))
 

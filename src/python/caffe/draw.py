@@ -24,7 +24,7 @@ _BLOB_COLOR = "#e6e6d8"
 
 def _pydot() -> Any:
     try:
-        import pydot
+        import pydot  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
         raise ImportError("drawing needs the package pydot and Graphviz's program dot: "
                           "pip install pydot; the program `crema draw` needs neither") from error

@@ -202,7 +202,7 @@ def _near(values: Array, axis: int, size: int, ends: bool) -> Array:
 
 def _spline(values: Array, size: tuple[int, int], order: int) -> Array:
     try:
-        from skimage.transform import resize
+        from skimage.transform import resize  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
         raise ImportError(f"interp_order {order} needs skimage: pip install scikit-image; 0 and 1 "
                           "do without") from error
