@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -72,12 +73,9 @@ class Detector(Net):
 
         ImportError without the module selective_search_ijcv_with_python, which needs MATLAB.
         """
-        import importlib
-
         search = importlib.import_module("selective_search_ijcv_with_python")
-
         windows: Any = search.get_windows([os.path.abspath(name) for name in image_fnames],
-                                     cmd="selective_search_rcnn")
+                                          cmd="selective_search_rcnn")
         return self.detect_windows(zip(image_fnames, windows))
 
     def crop(self, im: Array, window: Sequence[float]) -> Array:
