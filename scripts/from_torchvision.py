@@ -15,6 +15,7 @@ import argparse
 import pathlib
 import re
 import sys
+import urllib.error
 
 try:
     import torch
@@ -178,7 +179,12 @@ def read_state(weights):
 def read_module(net, weights):
     name, _, _ = NETS[net]
     if weights is None:
-        return torchvision.models.get_model(name, weights="IMAGENET1K_V1")
+        try:
+            return torchvision.models.get_model(name, weights="IMAGENET1K_V1")
+        except urllib.error.URLError as error:
+            url = torchvision.models.get_model_weights(name)["IMAGENET1K_V1"].url
+            raise OSError(f"cannot download the published weights ({error.reason}): get {url} on a machine with a network, and name the file with "
+                          "--weights") from error
     settings = {"aux_logits": True, "init_weights": False} if net == "inception_v3" else {}
     module = torchvision.models.get_model(name, weights=None, **settings)
     state = without_auxiliary(read_state(weights))

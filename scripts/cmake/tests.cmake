@@ -75,6 +75,7 @@ endif()
 # The slow cases of an area, as patterns of GoogleTest.
 set(crema_slow_net TakenMemory.IsWhatTheLargeNetsOfModelsPlanned)
 set(crema_slow_core "")
+set(crema_slow_tools NewCliTest.FcnMakesASegmentation)
 if(crema_sanitizers)
   # Whole nets and the largest problems, which take minutes there.
   list(APPEND crema_slow_net PublishedNets.GiveThePublishedAnswers "Models.*")

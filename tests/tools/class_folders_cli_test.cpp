@@ -544,8 +544,19 @@ TEST_F(MeanColorCliTest, TheMeanImageIsThatOfTheTraining) {
       other.says("mean.binaryproto is not the mean image of the training: its channels "
                  "have the means 50,50,50, and had 10,10,10"))
       << other.text;
-  // Blue, green and red have no place in one channel.
+  // Weights that do not say the means have the file alone.
+  NetParameter silent = weights;
+  silent.mutable_origin()->clear_channel_mean();
+  const Output trusted = run(classify(silent) + one);
+  EXPECT_TRUE(trusted.says("30.0000 - \"2\"")) << trusted.text;
+  EXPECT_FALSE(trusted.says("is not the mean image")) << trusted.text;
+  // Without the file, each channel has its mean.
   std::filesystem::remove(path("mean.binaryproto"));
+  const Output gone = run(classify(weights) + one);
+  EXPECT_TRUE(gone.says("70.0000 - \"2\"")) << gone.text;
+  EXPECT_TRUE(gone.says("mean.binaryproto, is not here: the mean of each channel stands for it"))
+      << gone.text;
+  // Blue, green and red have no place in one channel.
   expect_refusal(classify(weights, 1) + one,
                  {"the mean 10,10,10 of 3 channels", "input has 1", "--mean"});
   EXPECT_EQ(run(classify(weights, 1) + "--mean 0 " + one).status, 0);

@@ -16,6 +16,7 @@ mkdir -p "$work/stub/torchvision"
 cat >"$work/stub/torchvision/__init__.py" <<PYTHON
 import sys
 import types
+import urllib.error
 
 sys.path.insert(0, "$source_dir/scripts")
 import torch_nets
@@ -24,6 +25,8 @@ __version__ = "stub"
 
 
 def squeezenet1_1(weights=None):
+    if weights:
+        raise urllib.error.URLError("no network")
     return torch_nets.NETS["squeezenet_v1.1"][0]()
 
 
@@ -34,6 +37,7 @@ def normalize(images, mean, deviation):
 
 models = types.SimpleNamespace(
     squeezenet1_1=squeezenet1_1, get_model=lambda name, weights=None: globals()[name](weights),
+    get_model_weights=lambda name: {"IMAGENET1K_V1": types.SimpleNamespace(url=f"https://there/{name}.pth")},
     resnet=types.SimpleNamespace(Bottleneck=type(None)))
 transforms = types.SimpleNamespace(functional=types.SimpleNamespace(normalize=normalize))
 PYTHON
@@ -82,6 +86,7 @@ refused() {
   ! grep -q Traceback said || fail "$*: $(<said)"
   [[ ! -e bad.caffemodel ]] || fail "$* leaves a file"
 }
+refused 'no network.*get https://there/squeezenet1_1.pth .*--weights' squeezenet_v1.1
 refused 'no.pth is no state_dict' squeezenet_v1.1 --weights no.pth
 refused 'absent.pth' squeezenet_v1.1 --weights absent.pth
 refused 'tensor.pth is no state_dict, but Tensor' squeezenet_v1.1 --weights tensor.pth

@@ -346,6 +346,8 @@ TEST_F(NewCliTest, MasksMakeASegmentation) {
   ASSERT_EQ(made.status, 0) << made.text;
   EXPECT_TRUE(made.says("3 classes of pixels, 32 images for training and 8 for tests"))
       << made.text;
+  EXPECT_NE(read(path("my_net/train_val.prototxt")).find("batch_size: 16 "), std::string::npos);
+  EXPECT_NE(read(path("my_net/solver.prototxt")).find("base_lr: 0.003\n"), std::string::npos);
   set_iterations("my_net", 40);
   const Output trained = in_folder("train --solver my_net/solver.prototxt");
   ASSERT_EQ(trained.status, 0) << trained.text;
@@ -398,12 +400,13 @@ TEST_F(NewCliTest, MasksMakeASegmentation) {
 // them.
 TEST_F(NewCliTest, FcnMakesASegmentation) {
   Random random(7, 3);
-  for (const char* folder : {"photos", "masks"}) fs::create_directories(path(folder));
-  for (int i = 0; i < 6; ++i) {
+  for (const char* folder : {"photos/train", "photos/val", "masks"})
+    fs::create_directories(path(folder));
+  for (int i = 0; i < 22; ++i) {
     Scene scene = draw(random);
     scene.mask[0] = '\xff';
     scene.mask[1] = '\x02';
-    write(text("photos/", i, ".ppm"), ppm(96, 96, scene.pixels));
+    write(text(i < 6 ? "photos/train/" : "photos/val/", i, ".ppm"), ppm(96, 96, scene.pixels));
     write(text("masks/", i, ".pgm"), "P5\n96 96\n255\n" + scene.mask);
   }
   const std::string from = " --images photos --segment masks --from fcn8s --size 32";
@@ -415,12 +418,19 @@ TEST_F(NewCliTest, FcnMakesASegmentation) {
   EXPECT_TRUE(made.says("net: fcn8s at 32x32, of 134,")) << made.text;
   EXPECT_TRUE(made.says("note: 'fcn8s' starts from random weights")) << made.text;
   const std::string net = read(path("my_net/train_val.prototxt"));
-  for (const char* part : {"num_output: 3  group: 3  kernel_size: 16", "normalization: VALID",
-                           "bottom: \"score\"  bottom: \"label\"  top: \"accuracy\""})
+  // A large net gets few images at once, in tests too.
+  for (const char* part :
+       {"num_output: 3  group: 3  kernel_size: 16", "normalization: VALID",
+        "bottom: \"score\"  bottom: \"label\"  top: \"accuracy\"",
+        "my_net/train.txt\"  batch_size: 4 ", "my_net/val.txt\"  batch_size: 8\n"})
     EXPECT_NE(net.find(part), std::string::npos) << part << " is not in: " << net;
   for (const char* part : {"num_output: 21", "group: 21"})
     EXPECT_EQ(net.find(part), std::string::npos) << part << " is in: " << net;
-  EXPECT_NE(read(path("my_net/solver.prototxt")).find("base_lr: 0.0001\n"), std::string::npos);
+  const std::string solver = read(path("my_net/solver.prototxt"));
+  for (const char* part :
+       {"# Small, as the net has no BatchNorm.\n", "type: \"AdamW\"", "base_lr: 0.0001\n",
+        "# 200 passes over 6 images in batches of 4.", "max_iter: 300\n", "test_iter: 2\n"})
+    EXPECT_NE(solver.find(part), std::string::npos) << part << " is not in: " << solver;
 
   NetParameter weights;
   LayerParameter& first = *weights.add_layer();
@@ -442,9 +452,18 @@ TEST_F(NewCliTest, FcnMakesASegmentation) {
         "mean_value: 103.53", "1 of ", "conv1_2"})
     EXPECT_TRUE(tuned.says(part)) << part << " is not in: " << tuned.text;
   EXPECT_FALSE(tuned.says("note: 'fcn8s'")) << tuned.text;
-  EXPECT_NE(read(path("tuned/train_val.prototxt")).find("\"upscore8_bilinear_tuned\""),
-            std::string::npos)
+  const std::string tuned_net = read(path("tuned/train_val.prototxt"));
+  EXPECT_NE(tuned_net.find("\"upscore8_bilinear_tuned\""), std::string::npos)
       << "those of weights have kernels for other classes";
+  // New layers learn faster than those with weights.
+  size_t new_rates = 0;
+  for (size_t at = 0;
+       (at = tuned_net.find("param { lr_mult: 10 decay_mult: 1 }", at)) != std::string::npos; ++at)
+    ++new_rates;
+  EXPECT_EQ(new_rates, 3U) << tuned_net;
+  const std::string tuned_solver = read(path("tuned/solver.prototxt"));
+  for (const char* part : {"that of new layers is ten times this", "base_lr: 0.0001\n"})
+    EXPECT_NE(tuned_solver.find(part), std::string::npos) << part << " is not in: " << tuned_solver;
 }
 
 }  // namespace
