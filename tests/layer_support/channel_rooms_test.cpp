@@ -61,9 +61,9 @@ struct Results {
 };
 
 std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < tensor.count(); ++i) values.push_back(tensor.at(i));
-  return values;
+  if (tensor.count() == 0) return {};
+  const Tensor wide = tensor.to(DType::f64, Format::contiguous);
+  return {wide.values<double>().begin(), wide.values<double>().end()};
 }
 
 void write(Tensor& tensor, const std::vector<double>& values) {
@@ -436,7 +436,9 @@ TEST_F(ChannelRooms, ResultsAreTheSameBitsAgain) {
         "layer { type: 'Scale' scale_param { bias_term: true } }", "layer { type: 'PReLU' }",
         "layer { type: 'Normalize' }",
         "layer { type: 'Normalize' norm_param { across_spatial: false channel_shared: false } }"}) {
-    const RoomCase c{with_params({.layer = layer, .bottoms = {uniform({8, 24, 40, 41}, -2, 3)}})};
+    // The blocks of the device of the tests end in their order: there, a few are enough.
+    const Shape shape = kBuiltWithCuda ? Shape{8, 24, 40, 41} : Shape{2, 24, 10, 11};
+    const RoomCase c{with_params({.layer = layer, .bottoms = {uniform(shape, -2, 3)}})};
     for (const DType stored : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(text(layer, ' ', to_string(stored)));
       const bool rows = std::string_view(layer).find("LayerNorm") != std::string_view::npos;
