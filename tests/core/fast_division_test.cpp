@@ -13,7 +13,8 @@ namespace {
 std::vector<int64_t> numerators(int64_t divisor, int64_t below) {
   std::vector<int64_t> found;
   const auto add_around = [&](int64_t n) {
-    for (int64_t k = std::max<int64_t>(n - 2, 0); k <= n + 2 && k < below; ++k) found.push_back(k);
+    const int64_t last = n < below - 2 ? n + 2 : below - 1;
+    for (int64_t k = std::max<int64_t>(n - 2, 0); k <= last; ++k) found.push_back(k);
   };
   add_around(0);
   add_around(below - 3);

@@ -61,9 +61,9 @@ struct Results {
 };
 
 std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < tensor.count(); ++i) values.push_back(tensor.at(i));
-  return values;
+  if (tensor.count() == 0) return {};
+  const Tensor wide = tensor.to(DType::f64, Format::contiguous);
+  return {wide.values<double>().begin(), wide.values<double>().end()};
 }
 
 void write(Tensor& tensor, const std::vector<double>& values) {
