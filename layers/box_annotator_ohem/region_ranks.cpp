@@ -20,6 +20,7 @@ struct KeepRegion {
   CREMA_FUNCTOR static double rank_of(T loss) {
     return loss == loss ? static_cast<double>(loss) : std::numeric_limits<double>::infinity();
   }
+  CREMA_FUNCTOR void operator()(int64_t i) const { (*this)(i, OneLane()); }
   template <class Lanes>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes) const {
     const AxisSplit &split = ranks.regions, &of_weights = ranks.weights;

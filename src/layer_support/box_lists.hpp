@@ -256,7 +256,7 @@ class BoxLists {
     for_each_block(device, 1, std::min(lists_, kMostLanes), kMostLanes,
                    PlaceRows{lists_, there_.counts, there_.refused, begins_there_,
                              some<ListTotals>(device, totals_, 1)});
-    const auto* const bytes = totals_.read<uint8_t>();
+    const auto* const bytes = totals_.template read<uint8_t>();
     return *reinterpret_cast<const ListTotals*>(bytes);
   }
   /// Behind totals().

@@ -11,8 +11,8 @@ namespace crema {
 template <class Blocks>
 __global__ void __launch_bounds__(ChannelGrid::kThreads, Blocks::kResident)
     phases_kernel(Blocks body) {
-  extern __shared__ double memory[];
-  auto* const shared = reinterpret_cast<SumPair*>(memory);
+  extern __shared__ double phase_memory[];
+  auto* const shared = reinterpret_cast<SumPair*>(phase_memory);
   const int thread = static_cast<int>(threadIdx.x);
   body.run(0, blockIdx.x, thread, shared);
   if constexpr (Blocks::kPhases > 1) {
