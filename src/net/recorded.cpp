@@ -185,9 +185,12 @@ bool RecordedPass::is_prepared(const Plan& plan, const Part& part) const {
 
 void RecordedPass::drop(Plan& plan, Part& part, size_t record) const {
   const auto at = part.records.begin() + static_cast<std::ptrdiff_t>(record);
-  if (!at->used) ++part.unused;
+  if (!at->used) count_unused(plan, part);
   part.records.erase(at);
-  if (part.unused == kMostUnused) {
+}
+
+void RecordedPass::count_unused(Plan& plan, Part& part) const {
+  if (++part.unused == kMostUnused) {
     plan.note(text("CUDA graphs leave out ", part.end - part.begin, " steps from layer '",
                    (*plan.program)[actions_[part.begin].node].layer->name(),
                    "' on: what they need changes too often"));
@@ -234,7 +237,7 @@ void RecordedPass::run_part(Plan& plan, Part& part, const std::function<void(siz
     Record made = record(plan, part, run, at);
     part.records.push_back(std::move(made));
   } catch (const StaleRecord&) {
-    ++part.unused;
+    count_unused(plan, part);
     set_cleared(plan, before);
     return run_plainly(plan, part, run);
   } catch (const Error& error) {

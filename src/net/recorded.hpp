@@ -80,6 +80,8 @@ class RecordedPass {
   void tell_recorded(const Part& part);
   void tell_refused(size_t action);
   void drop(Plan& plan, Part& part, size_t record) const;
+  /// Counts a record that was given up, and notes where the part runs plainly from now on.
+  void count_unused(Plan& plan, Part& part) const;
   bool is_valid(const Plan& plan, const Record& record) const;
   void launch(Plan& plan, const Part& part, Record& record,
               const std::function<void(size_t)>& run) const;
