@@ -76,10 +76,10 @@ nb::object numpy_array(const Tensor& tensor, void* pointer, Share share) {
 /// A pointer that is valid as long as `scope` lives.
 template <class T>
 void* change_in_scope(Tensor& tensor, std::shared_ptr<void>& scope) {
-  auto changing = std::make_shared<Changing<T>>(tensor.changing<T>());
-  T* const pointer = changing->data();
-  scope = std::move(changing);
-  return pointer;
+  // Made in place, as it neither copies nor moves.
+  const std::shared_ptr<Changing<T>> changing(new Changing<T>(tensor.changing<T>()));
+  scope = changing;
+  return changing->data();
 }
 
 }  // namespace

@@ -34,9 +34,9 @@ void write_log(const std::string& message) { log(Severity::info, message); }
 
 void log(Severity severity, const std::string& message) {
   if (severity == Severity::debug) return;
-  const auto level = severity == Severity::info      ? GLOG_INFO
-                     : severity == Severity::warning ? GLOG_WARNING
-                                                     : GLOG_ERROR;
+  const auto level = severity == Severity::info      ? google::GLOG_INFO
+                     : severity == Severity::warning ? google::GLOG_WARNING
+                                                     : google::GLOG_ERROR;
   if (level < FLAGS_minloglevel) return;
   need_log();
   google::LogMessage("crema", 0, level).stream() << message;
@@ -65,7 +65,7 @@ void log_test(const TestReport& report) {
 
 void bind_log(nb::module_& module) {
   // Quiet, as libraries are; the package caffe asks for more.
-  if (std::getenv("GLOG_minloglevel") == nullptr) FLAGS_minloglevel = GLOG_WARNING;
+  if (std::getenv("GLOG_minloglevel") == nullptr) FLAGS_minloglevel = google::GLOG_WARNING;
   module.def("set_log_level", set_log_level, nb::arg("level"),
              "Messages below this level are not shown: 0 all, 1 warnings, 2 errors, 3 none.");
   module.def("log_level", log_level);

@@ -19,7 +19,7 @@ nanobind::bytes bytes_of(const google::protobuf::Message& message) {
   if (!message.SerializeToString(&bytes))
     throw Error("the message of ", message.ByteSizeLong(),
                 " bytes cannot be serialised: 2 GiB are the most; write it to a file of HDF5");
-  return {bytes.data(), bytes.size()};
+  return nanobind::bytes(bytes.data(), bytes.size());
 }
 
 }  // namespace crema::python
