@@ -161,7 +161,8 @@ void bind_hook(nb::class_<SharedSolver>& type, const char* name, nb::object Solv
       },
       [hook](const SharedSolver& self, const nb::object& set) {
         (*self.holder).*hook = set.is_none() ? nb::object() : set;
-      });
+      },
+      nb::for_setter(nb::arg("hook").none()));
 }
 
 void bind_reports(nb::module_& module) {
