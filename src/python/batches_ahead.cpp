@@ -66,8 +66,9 @@ void BatchesAhead::stop() {
 void BatchesAhead::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    // The batch that is in use has a slot too.
-    changed_.wait(lock, [&] { return stops_ || (!failed_ && made_ < taken_ + slots_.size()); });
+    // One more slot has the batch that is in use.
+    const auto ahead = static_cast<size_t>(ahead_);
+    changed_.wait(lock, [&] { return stops_ || (!failed_ && made_ < taken_ + ahead); });
     if (stops_) return;
     Batch& batch = slot(made_);
     lock.unlock();
@@ -102,26 +103,13 @@ BatchesAhead::Batch& BatchesAhead::next() {
   }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return made_ > taken_; });
-  Batch& batch = slot(taken_);
-  if (batch.error != nullptr) {
-    const std::exception_ptr error = std::exchange(batch.error, nullptr);
-    ++taken_;
-    failed_ = false;
-    changed_.notify_all();
-    std::rethrow_exception(error);
-  }
+  Batch& batch = slot(taken_++);
+  const std::exception_ptr error = std::exchange(batch.error, nullptr);
+  if (error != nullptr) failed_ = false;
+  changed_.notify_all();
+  if (error != nullptr) std::rethrow_exception(error);
   present_ = &batch;
   return batch;
-}
-
-void BatchesAhead::release() {
-  present_ = nullptr;
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    ++taken_;
-  }
-  changed_.notify_all();
 }
 
 }  // namespace crema::python

@@ -40,7 +40,7 @@ class BatchesAhead {
   /// The batch that next() returned; null if there is none.
   Batch* present() const { return present_; }
   /// The batch has been used.
-  void release();
+  void release() { present_ = nullptr; }
   bool runs_ahead() const { return thread_.joinable(); }
   /// Ends the thread and drops what it has made. The next next() starts it again.
   void stop();

@@ -126,8 +126,7 @@ def test_an_exception_ahead_comes_out_of_its_own_pass():
 
 def test_the_state_ahead_is_that_of_the_net(tmp_path):
     (tmp_path / "net.prototxt").write_text(layer("Ahead", bottom="") + """
-layer { name: 'sum' type: 'Reduction' bottom: 'one' top: 'sum' loss_weight: 1 }
-layer { name: 'scale' type: 'Scale' bottom: 'sum' top: 'scaled' scale_param { axis: 0 num_axes: 0 } }
+layer { name: 'scale' type: 'Scale' bottom: 'one' top: 'scaled' scale_param { axis: 0 num_axes: 0 } }
 layer { name: 'loss' type: 'Reduction' bottom: 'scaled' top: 'loss' loss_weight: 1 }
 """)
     text = (f"net: '{tmp_path}/net.prototxt' base_lr: 0.01 lr_policy: 'fixed' max_iter: 100 "
