@@ -9,6 +9,7 @@
 
 #include "core/device.hpp"
 #include "python/errors.hpp"
+#include "python/fork.hpp"
 #include "python/log.hpp"
 
 namespace crema::python {
@@ -31,6 +32,7 @@ void make_context(SharedContext* made, std::optional<int> device, int threads, u
   options.tune = tune;
   options.tuning_file = tuning_file ? *tuning_file : user_tuning_file();
   options.logger = log;
+  if (device) need_threads();
   std::shared_ptr<Context> context;
   {
     const nb::gil_scoped_release release;

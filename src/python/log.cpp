@@ -5,6 +5,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
+
+#include "proto/solver.pb.h"
 
 namespace crema::python {
 namespace {
@@ -13,6 +16,8 @@ namespace {
 void need_log() {
   if (google::IsGoogleLoggingInitialized()) return;
   FLAGS_logtostderr = true;
+  // Parsers of published logs expect the month first.
+  FLAGS_log_year_in_prefix = false;
   google::InitGoogleLogging("crema");
 }
 
@@ -61,6 +66,21 @@ void log_test(const TestReport& report) {
   int number = 0;
   for (const TestReport::Output& output : report.outputs)
     log_output("Test", number++, output.name, output.value, output.loss_weight);
+}
+
+void log_solve(const std::string& net, const SolverParameter& param) {
+  log(Severity::info, text("Solving ", net));
+  log(Severity::info, text("Learning Rate Policy: ", param.lr_policy()));
+}
+
+void log_snapshot(const std::string& path) {
+  constexpr std::string_view kState = ".solverstate";
+  std::string weights = path;
+  if (const size_t at = path.rfind(kState); at != std::string::npos)
+    weights.replace(at, kState.size(), ".caffemodel");
+  const char* const kind = path.ends_with(".h5") ? "HDF5" : "binary proto";
+  log(Severity::info, text("Snapshotting to ", kind, " file ", weights));
+  log(Severity::info, text("Snapshotting solver state to ", kind, " file ", path));
 }
 
 void bind_log(nb::module_& module) {

@@ -18,6 +18,10 @@ void log(Severity severity, const std::string& message);
 /// Lines of an iteration that is displayed, and of a test.
 void log_iteration(Net& net, const IterationReport& report, double seconds, int iterations);
 void log_test(const TestReport& report);
+/// At the begin of a training of that net.
+void log_solve(const std::string& net, const SolverParameter& param);
+/// `path`: that of the state.
+void log_snapshot(const std::string& path);
 
 void bind_log(nb::module_& module);
 

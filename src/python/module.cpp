@@ -5,6 +5,7 @@
 #include "python/blob.hpp"
 #include "python/context.hpp"
 #include "python/errors.hpp"
+#include "python/fork.hpp"
 #include "python/log.hpp"
 #include "python/net.hpp"
 #include "python/program.hpp"
@@ -16,6 +17,7 @@ NB_MODULE(_crema, module) {
   // Arrays may live longer than the interpreter's modules.
   nanobind::set_leak_warnings(false);
   module.attr("version") = CREMA_VERSION;
+  watch_forks();
   bind_errors(module);
   bind_log(module);
   bind_context(module);

@@ -31,6 +31,11 @@ NetHolder::NetHolder(std::shared_ptr<Context> context, std::shared_ptr<void> own
                      std::shared_ptr<std::recursive_mutex> busy, Net& net)
     : context_(std::move(context)), owner_(std::move(owner)), busy_(std::move(busy)), net_(&net) {}
 
+NetHolder::~NetHolder() {
+  // The threads that it would wait for are not in this process.
+  if (is_forked()) static_cast<void>(own_.release());
+}
+
 namespace {
 
 /// Whether a net of phase TEST has a backward pass: it asks for gradients, or has a loss.
@@ -59,6 +64,7 @@ void make_net(SharedNet* made, const SharedContext& context, const nb::bytes& so
   options.memory_budget = memory_budget;
   if (share_with != nullptr) options.share_params_with = &share_with->holder->net();
   const std::string bytes = string_of(source);
+  need_threads();
   const nb::gil_scoped_release release;
   NetParameter param;
   SourceMap map;
@@ -159,10 +165,12 @@ void backward_part(const SharedNet& self, size_t first, size_t last) {
 }
 
 void clear_gradients(const SharedNet& self) {
-  Net& net = self.holder->net();
-  net.clear_gradients();
-  // Arrays that scripts hold show it.
-  net.params().settle_gradients();
+  self.holder->alone([&] {
+    Net& net = self.holder->net();
+    net.clear_gradients();
+    // Arrays that scripts hold show it.
+    net.params().settle_gradients();
+  });
 }
 
 LoadReport load(const SharedNet& self, const nb::bytes& source, bool is_message, bool strict) {

@@ -10,6 +10,7 @@
 
 #include "crema/net.hpp"
 #include "python/context.hpp"
+#include "python/fork.hpp"
 
 namespace crema::python {
 
@@ -21,6 +22,7 @@ class NetHolder : public std::enable_shared_from_this<NetHolder> {
   NetHolder(std::shared_ptr<Context> context, std::unique_ptr<Net> net);
   NetHolder(std::shared_ptr<Context> context, std::shared_ptr<void> owner,
             std::shared_ptr<std::recursive_mutex> busy, Net& net);
+  ~NetHolder();
 
   Net& net() const { return *net_; }
   const std::shared_ptr<Context>& context() const { return context_; }
@@ -28,6 +30,7 @@ class NetHolder : public std::enable_shared_from_this<NetHolder> {
   /// Runs `body` without the GIL, when no other thread runs the net.
   template <class Body>
   auto alone(const Body& body) const {
+    need_threads();
     const nb::gil_scoped_release release;
     const std::lock_guard lock(*busy_);
     return body();

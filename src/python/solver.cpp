@@ -6,6 +6,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +20,7 @@
 #include "proto/solver.pb.h"
 #include "python/context.hpp"
 #include "python/errors.hpp"
+#include "python/fork.hpp"
 #include "python/log.hpp"
 #include "python/messages.hpp"
 #include "python/net.hpp"
@@ -35,42 +38,51 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
  public:
   SolverHolder(std::shared_ptr<Context> context, const SolverParameter& param, const SourceMap& map,
                const SolverOptions& options)
-      : context_(std::move(context)), param_(param), solver_(param, map, *context_, options) {
-    solver_.poll = [this] { return poll(); };
-    solver_.before_iteration = [this] { call(before_iteration); };
-    solver_.before_update = [this] { call(before_update); };
-    solver_.on_iteration = [this](const IterationReport& report) { tell(report); };
-    solver_.on_test = [this](const TestReport& report) {
+      : context_(std::move(context)),
+        param_(param),
+        solver_(std::make_unique<Solver>(param, map, *context_, options)) {
+    solver_->poll = [this] { return poll(); };
+    solver_->before_iteration = [this] { call(before_iteration); };
+    solver_->before_update = [this] { call(before_update); };
+    solver_->on_iteration = [this](const IterationReport& report) { tell(report); };
+    solver_->on_test = [this](const TestReport& report) {
       log_test(report);
       call(on_test, report);
     };
-    solver_.on_snapshot = [this](const std::string& path) {
-      log(Severity::info, text("Snapshotting to ", path, " and its .caffemodel"));
+    solver_->on_snapshot = [this](const std::string& path) {
+      log_snapshot(path);
       call(on_snapshot, path);
     };
   }
-  ~SolverHolder() = default;
+  ~SolverHolder() {
+    // The threads that it would wait for are not in this process.
+    if (is_forked()) static_cast<void>(solver_.release());
+  }
   SolverHolder(const SolverHolder&) = delete;
   SolverHolder& operator=(const SolverHolder&) = delete;
 
-  Solver& solver() { return solver_; }
+  Solver& solver() { return *solver_; }
   const SolverParameter& param() const { return param_; }
 
-  SharedNet net() { return shared(solver_.net()); }
+  SharedNet net() { return shared(solver_->net()); }
   std::vector<SharedNet> test_nets() {
     std::vector<SharedNet> nets;
-    for (const auto& net : solver_.test_nets()) nets.push_back(shared(*net));
+    for (const auto& net : solver_->test_nets()) nets.push_back(shared(*net));
     return nets;
   }
+
+  /// Ends what runs behind the present iteration. Any thread may call it.
+  void stop() { stops_ = true; }
 
   /// Runs `body` without the GIL, when no other thread runs one of the nets. Raises what stopped
   /// it.
   template <class Body>
   auto alone(const Body& body) {
-    raised_.reset();
+    need_threads();
     auto result = [&] {
       const nb::gil_scoped_release release;
       const std::lock_guard lock(*busy_);
+      const Run run(*this);
       return body();
     }();
     if (raised_) {
@@ -90,11 +102,37 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     return {std::make_shared<NetHolder>(context_, shared_from_this(), busy_, net)};
   }
 
+  using Clock = std::chrono::steady_clock;
+
+  /// While something runs. Hooks may run something else meanwhile, such as a test.
+  class Run {
+   public:
+    explicit Run(SolverHolder& solver) : solver_(solver) {
+      if (solver_.depth_++ > 0) return;
+      solver_.stops_ = false;
+      solver_.look_at_ = Clock::time_point::min();
+    }
+    ~Run() { --solver_.depth_; }
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+
+   private:
+    SolverHolder& solver_;
+  };
+
   SolverAction poll() {
+    if (stops_) return SolverAction::stop;
+    const auto now = Clock::now();
+    if (now < look_at_) return SolverAction::none;
+    // A thread that computes in Python gives the GIL after 5 ms only, so that short iterations do
+    // not ask for it each time.
+    look_at_ = now + std::chrono::milliseconds(20);
     const nb::gil_scoped_acquire gil;
-    if (PyErr_CheckSignals() == 0) return SolverAction::none;
-    raised_.emplace();
-    return SolverAction::stop;
+    if (PyErr_CheckSignals() != 0) {
+      raised_.emplace();
+      return SolverAction::stop;
+    }
+    return stops_ ? SolverAction::stop : SolverAction::none;
   }
 
   template <class... Args>
@@ -108,18 +146,24 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     seconds_ += report.seconds;
     ++iterations_;
     if (param_.display() > 0 && report.iteration % param_.display() == 0) {
-      log_iteration(solver_.net(), report, seconds_, iterations_);
+      log_iteration(solver_->net(), report, seconds_, iterations_);
       seconds_ = 0;
       iterations_ = 0;
     }
-    call(on_iteration, report);
+    if (!on_iteration.is_valid()) return;
+    call_python([&] {
+      if (on_iteration(report).is(Py_True)) stop();
+    });
   }
 
   std::shared_ptr<Context> context_;
   SolverParameter param_;
   std::shared_ptr<std::recursive_mutex> busy_ = std::make_shared<std::recursive_mutex>();
-  Solver solver_;
+  std::unique_ptr<Solver> solver_;
   std::optional<nb::python_error> raised_;  // by a signal
+  std::atomic<bool> stops_ = false;
+  int depth_ = 0;
+  Clock::time_point look_at_ = Clock::time_point::min();  // for signals
   double seconds_ = 0;
   int iterations_ = 0;
 };
@@ -140,6 +184,7 @@ void make_solver(SharedSolver* made, const SharedContext& context, const nb::byt
   options.keep_all = !optimize;
   options.memory_budget = memory_budget;
   const std::string bytes = string_of(source);
+  need_threads();
   const nb::gil_scoped_release release;
   SolverParameter param;
   SourceMap map;
@@ -208,8 +253,12 @@ void bind_solver(nb::module_& module) {
                    [](const SharedSolver& self) { return self.holder->param().display(); });
   type.def_prop_ro("message",
                    [](const SharedSolver& self) { return bytes_of(self.holder->param()); });
+  type.def("stop", [](const SharedSolver& self) { self.holder->stop(); });
   type.def("solve", [](const SharedSolver& self) {
-    return self.holder->alone([&] { return self.holder->solver().solve(); });
+    log_solve(self.holder->solver().net().name(), self.holder->param());
+    const bool done = self.holder->alone([&] { return self.holder->solver().solve(); });
+    if (done) log(Severity::info, "Optimization Done.");
+    return done;
   });
   type.def("step", [](const SharedSolver& self, int iterations) {
     return self.holder->alone([&] { return self.holder->solver().step(iterations); });

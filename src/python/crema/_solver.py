@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -48,7 +50,8 @@ class Solver:
         self._test_nets: list[Net] | None = None
         self._callbacks: list[tuple[Callable[[], Any], Callable[[], Any]]] = []
         #: Called behind each iteration with an IterationReport, behind each test with a TestReport,
-        #: and behind each snapshot with the path of the state.
+        #: and behind each snapshot with the path of the state. on_iteration ends the training as
+        #: stop() does if it returns True.
         self.on_iteration: Callable[[_crema.IterationReport], Any] | None = None
         self.on_test: Callable[[_crema.TestReport], Any] | None = None
         self.on_snapshot: Callable[[str], Any] | None = None
@@ -98,10 +101,18 @@ class Solver:
         for name, hook in hooks.items():
             setattr(core, name, hook)
         try:
-            return body()
+            with _Interruption(core):
+                return body()
         finally:
             for name in hooks:
                 setattr(core, name, None)
+
+    def stop(self) -> None:
+        """Ends solve, step or test that runs: behind the present iteration, and a snapshot.
+
+        For hooks and other threads. on_iteration may return True instead.
+        """
+        self._core.stop()
 
     def solve(self) -> bool:
         """Trains up to max_iter, with the tests and snapshots of the settings."""
@@ -138,6 +149,35 @@ class Solver:
 
     def __repr__(self) -> str:
         return f"<crema.Solver {self.type}, iteration {self.iteration}>"
+
+
+class _Interruption:
+    """Ctrl-C stops the solver between two iterations, also where Python code runs meanwhile.
+
+    A second Ctrl-C does not wait for that. A handler that the script has set stays.
+    """
+
+    def __init__(self, core: _crema.Solver):
+        self._core = core
+        self._caught = self._handles = False
+
+    def _catch(self, *_: Any) -> None:
+        if self._caught:
+            raise KeyboardInterrupt
+        self._caught = True
+        self._core.stop()
+
+    def __enter__(self) -> None:
+        if (threading.current_thread() is threading.main_thread()
+                and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
+            signal.signal(signal.SIGINT, self._catch)
+            self._handles = True
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        if self._handles:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._caught and kind is None:
+            raise KeyboardInterrupt
 
 
 def _default_context() -> Context:
