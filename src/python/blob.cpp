@@ -236,8 +236,11 @@ void bind_blob(nb::module_& module) {
   type.def_prop_ro(
       "count", [](const BlobView& blob) { return blob.shape().count(); }, "The number of values.");
   const char* const names[] = {"num", "channels", "height", "width"};
+  const char* const said[] = {"shape[0]; 1 without that axis.", "shape[1]; 1 without that axis.",
+                              "shape[2]; 1 without that axis.", "shape[3]; 1 without that axis."};
   for (int axis = 0; axis < 4; ++axis)
-    type.def_prop_ro(names[axis], [axis](const BlobView& blob) { return dim_or_1(blob, axis); });
+    type.def_prop_ro(
+        names[axis], [axis](const BlobView& blob) { return dim_or_1(blob, axis); }, said[axis]);
   type.def(
       "reshape", [](BlobView& blob, const nb::args& dims) { blob.reshape(shape_of(dims)); },
       "Sets the shape of an input: reshape(1, 3, 227, 227). The next forward follows it.");

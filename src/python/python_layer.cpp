@@ -224,7 +224,9 @@ nb::object object_of(const Layer& layer) {
 
 void bind_python_layer(nb::module_& module) {
   Registry::instance().add<PythonLayer>("Python");
-  module.def("layer_types", [] { return Registry::instance().types(); });
+  module.def(
+      "layer_types", [] { return Registry::instance().types(); },
+      "The types that a layer of a prototxt may have, those of plug-ins too.");
 }
 
 }  // namespace crema::python

@@ -212,25 +212,34 @@ void bind_hook(nb::class_<SharedSolver>& type, const char* name, nb::object Solv
 
 void bind_reports(nb::module_& module) {
   nb::class_<IterationReport>(module, "IterationReport", "What an iteration gave.")
-      .def_ro("iteration", &IterationReport::iteration)
-      .def_ro("max_iterations", &IterationReport::max_iterations)
-      .def_ro("loss", &IterationReport::loss)
-      .def_ro("smoothed_loss", &IterationReport::smoothed_loss)
-      .def_ro("rate", &IterationReport::rate)
-      .def_ro("seconds", &IterationReport::seconds)
-      .def_ro("data_wait", &IterationReport::data_wait)
-      .def_ro("images", &IterationReport::images);
+      .def_ro("iteration", &IterationReport::iteration, "The number of the iteration, from 0.")
+      .def_ro("max_iterations", &IterationReport::max_iterations,
+              "max_iter of the settings; 0 without.")
+      .def_ro("loss", &IterationReport::loss, "The loss of this iteration.")
+      .def_ro("smoothed_loss", &IterationReport::smoothed_loss,
+              "The mean loss over the last average_loss iterations.")
+      .def_ro("rate", &IterationReport::rate, "The learning rate.")
+      .def_ro("seconds", &IterationReport::seconds, "The wall time of this iteration.")
+      .def_ro("data_wait", &IterationReport::data_wait,
+              "The seconds of it that forward waited for data.")
+      .def_ro("images", &IterationReport::images,
+              "The records read; 0 where no data layer counts them.");
   nb::class_<TestReport>(module, "TestReport", "What a test gave.")
-      .def_ro("iteration", &TestReport::iteration)
-      .def_ro("net", &TestReport::net)
-      .def_ro("loss", &TestReport::loss)
-      .def_ro("is_best", &TestReport::is_best)
-      .def_prop_ro("outputs", [](const TestReport& report) {
-        nb::list outputs;
-        for (const TestReport::Output& output : report.outputs)
-          outputs.append(nb::make_tuple(output.name, output.index, output.value));
-        return outputs;
-      });
+      .def_ro("iteration", &TestReport::iteration, "The number of iterations done.")
+      .def_ro("net", &TestReport::net, "The index of the test net.")
+      .def_ro("loss", &TestReport::loss,
+              "The weighted sum of the losses, averaged over the batches.")
+      .def_ro("is_best", &TestReport::is_best,
+              "Whether it is the best so far by snapshot_best of the settings.")
+      .def_prop_ro(
+          "outputs",
+          [](const TestReport& report) {
+            nb::list outputs;
+            for (const TestReport::Output& output : report.outputs)
+              outputs.append(nb::make_tuple(output.name, output.index, output.value));
+            return outputs;
+          },
+          "(name, index, value) of each value of the outputs, averaged over the batches.");
 }
 
 }  // namespace

@@ -283,7 +283,7 @@ def test_settings_are_those_of_the_list_of_published_types():
     path = os.path.join(os.path.dirname(__file__), "..", "..", "layers", "published_types.txt")
     if not os.path.exists(path):
         pytest.skip("the sources are not there")
-    from caffe.net_spec import _settings_of
+    from crema.net_spec import _settings_of
 
     for line in open(path):
         if line.startswith("#") or not line.strip():

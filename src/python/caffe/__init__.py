@@ -3,6 +3,9 @@
 Its names and behaviour are those of pycaffe; what it is made of is the package crema.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from crema import TEST, TRAIN, Error, Layer, __version__
 
 from .pycaffe import (
@@ -31,6 +34,12 @@ from .pycaffe import (
     solver_rank,
 )
 
+if _TYPE_CHECKING:
+    from . import classifier, coord_map, detector, draw, io, net_spec, proto
+    from .classifier import Classifier
+    from .detector import Detector
+    from .net_spec import NetSpec, layers, params, to_proto
+
 # Modules that need more than numpy, or that most scripts do not use, are imported at first use.
 _MODULES = ("io", "net_spec", "classifier", "detector", "draw", "coord_map", "proto", "pycaffe",
             "_caffe")
@@ -38,7 +47,7 @@ _FROM = {"Classifier": "classifier", "Detector": "detector", "layers": "net_spec
          "params": "net_spec", "NetSpec": "net_spec", "to_proto": "net_spec"}
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Any:
     import importlib
 
     if name in _MODULES:

@@ -126,7 +126,7 @@ class EarlyStopping(Callback):
     restore_best: puts the weights of the best value back into the net when the training ends. They
         are held in memory meanwhile.
 
-    Behind the training: best (the value), best_iteration, and stopped_because (a sentence, or None).
+    Behind the training: best (the value), best_iteration, and stopped_because (text, or None).
     train() raises ValueError if the solver has no such value, with the names that it has.
     """
 

@@ -67,7 +67,8 @@ class TestHistory(Mapping[str, "Array"]):
     def _cut(self, iteration: int) -> None:
         """Forgets the tests from `iteration` on."""
         while self._iteration and self._iteration[-1] >= iteration:
-            for column in (self._iteration, self._loss, *self._values.values()):
+            columns: list[Any] = [self._iteration, self._loss, *self._values.values()]
+            for column in columns:
                 column.pop()
 
     @property

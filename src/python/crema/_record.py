@@ -46,7 +46,7 @@ class SolverRecord:
     _observers: list[Observer]
 
     def __new__(cls: type[Self], *args: Any, **settings: Any) -> Self:
-        made = super().__new__(cls)
+        made = object.__new__(cls)
         # train() makes the solver anew if it is given other settings.
         made._arguments = (args, settings)
         made._history = History()

@@ -115,7 +115,7 @@ def _remake(solver: Solver, settings: Mapping[str, Any], weights: Any) -> None:
         given["weights"] = weights
     fresh = type(solver)(*args[:1], **{**given, "settings": {**old, **settings}})
     before, after = solver._core.net(), fresh._core.net()
-    if weights is None:
+    if weights is None and solver._net is not None:  # else nobody has changed them
         _copy(before, after)
     solver._core = fresh._core
     solver._net = solver._test_nets = None

@@ -108,7 +108,7 @@ def _fill() -> list[str]:
     return sorted(name for name in set(names) - before if not name.startswith("_"))
 
 
-__all__ = ["DESCRIPTOR", *_fill()]
+__all__ = ["DESCRIPTOR", *_fill()]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

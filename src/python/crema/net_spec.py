@@ -26,9 +26,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Union
 
-from ._fields import assign_proto, check_names, is_repeated, nearest
-from . import messages
+from . import _crema, messages
 from ._crema import layer_types
+from ._fields import assign_proto, check_names, is_repeated, nearest
 
 # Settings that a layer type reads and that do not have its name, in the order in which a parameter
 # is looked for. Those that have its name come first: convolution_param of Convolution.
@@ -118,6 +118,9 @@ def _place_of(type_name: str, name: str, value: Any) -> tuple[str | None, Any]:
         return holder, field
     if layer_field is not None:
         return None, layer_field
+    if not settings and type_name not in layer_types():
+        raise AttributeError(f"there is no layer type {type_name!r} with a parameter {name!r}"
+                             + nearest(type_name, layer_types()))
     own = {each for holder in settings
            for each in _LAYER.fields_by_name[holder].message_type.fields_by_name}
     known = own | set(_LAYER.fields_by_name) | {"ntop", "in_place"}
@@ -302,7 +305,8 @@ class NetSpec:
         self[name] = value
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "tops":  # copy and pickle ask for these
+        # copy, pickle and Jupyter ask for these.
+        if name.startswith(("__", "_repr_", "_ipython_")) or name == "tops":
             raise AttributeError(name)
         return self[name]
 
@@ -348,6 +352,14 @@ class NetSpec:
         from google.protobuf import text_format
 
         return str(text_format.MessageToString(self.to_proto()))
+
+    def to_svg(self, expand: bool = False) -> str:
+        """A picture of the net as the text of an SVG: as Net.to_svg(), without shapes."""
+        return _crema.draw_message(self.to_proto().SerializeToString(), "message", expand=expand,
+                                   dot=False)
+
+    def _repr_html_(self) -> str:
+        return self.to_svg() if self.tops else repr(self)
 
     def __repr__(self) -> str:
         return f"<NetSpec of {', '.join(self.tops) or 'nothing'}>"
