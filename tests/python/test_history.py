@@ -80,7 +80,7 @@ def test_csv_and_back(tested_solver, tmp_path):
     path = tmp_path / "history.csv"
     tested_solver.history.to_csv(path)
     assert path.read_text().splitlines()[0] == (
-        "iteration,loss,smoothed,rate,seconds,data_wait,images,test_accuracy,test_loss")
+        "iteration,loss,smoothed,rate,seconds,data_wait,images,test_loss,test_accuracy")
     read = crema.History.read_csv(path)
     for name in read.keys():
         np.testing.assert_array_equal(read[name], tested_solver.history[name])

@@ -51,12 +51,12 @@ def train(path: str) -> float:
     return best + float(losses[-1])
 
 
-def classify(net: crema.Net, images: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def classify(net: crema.Net, images: np.ndarray) -> int:
     net.blobs["data"].reshape(*images.shape)
     net.params["conv1"][0].data[...] *= 2
     scores = net.forward(data=images)["prob"]
     print(net.summary(), net.to_prototxt(), len(net.layers), net.blobs["data"].shape[0] + 1)
-    return scores.argmax(1)
+    return int(scores.argmax())
 
 
 def written() -> crema.Net:

@@ -18,8 +18,7 @@ The package caffe beside this one has the names of pycaffe.
 """
 
 import os as _os
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
+from typing import TYPE_CHECKING
 
 # Threads that wait for each other spin; as long as the program crema lets them (GNU OpenMP).
 if "OMP_WAIT_POLICY" not in _os.environ:
@@ -51,7 +50,7 @@ from ._progress import LossCurve, ProgressBar  # noqa: E402
 from ._solver import Solver  # noqa: E402
 from ._train import train  # noqa: E402
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from . import messages
     from .net_spec import NetSpec, layers, params, to_proto
 
@@ -59,16 +58,18 @@ if _TYPE_CHECKING:
 _LATER = {"NetSpec": "net_spec", "layers": "net_spec", "params": "net_spec", "to_proto": "net_spec"}
 
 
-def __getattr__(name: str) -> _Any:
-    import importlib
+if not TYPE_CHECKING:  # to whom all names would be right
 
-    if name == "messages":
-        return importlib.import_module(".messages", __name__)
-    if name in _LATER:
-        value = getattr(importlib.import_module("." + _LATER[name], __name__), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name):
+        import importlib
+
+        if name == "messages":
+            return importlib.import_module(".messages", __name__)
+        if name in _LATER:
+            value = getattr(importlib.import_module("." + _LATER[name], __name__), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
