@@ -77,6 +77,7 @@ std::string draw(const SharedNet& self, bool expand, bool dot) {
       drawn = layer->param();
       // The layers are those of one phase.
       drawn.clear_blobs();
+      drawn.clear_phase();
       drawn.clear_include();
       drawn.clear_exclude();
     }

@@ -60,7 +60,8 @@ def test_picture_of_a_net():
     root = svg_of(page)
     assert root.tag.endswith("svg")
     said = "".join(root.itertext())
-    assert "conv1" in said and "Convolution 5x5" in said and "64x20x24x24" in said
+    assert "conv1" in said and "Convolution 5x5, 20" in said and "64x20x24x24" in said
+    assert "TEST" not in said
     assert "<table>" in page and "431080 parameters" in page
     assert net.to_svg() in page
     assert net.to_dot().startswith("digraph") and '"conv1' in net.to_dot()
@@ -116,3 +117,11 @@ def test_ticks_are_round():
 def test_what_is_a_loss():
     assert is_loss("test_loss") and is_loss("top1_err") and is_loss("errors")
     assert not is_loss("terrain") and not is_loss("accuracy")
+
+
+def test_reports_say_what_they_are(solver_file):
+    solver, shown = crema.Solver(solver_file), []
+    solver.on_iteration = lambda report: shown.append(repr(report))
+    solver.step(1)
+    assert re.fullmatch(r"<crema.IterationReport of iteration 0: loss [\d.]+, rate 0.01>", shown[0])
+    assert re.fullmatch(r"<crema.TestReport at iteration 1: loss [\d.]+>", repr(solver.test()[0]))

@@ -138,6 +138,15 @@ def test_repr(tested_solver):
     assert "1 tests" in repr(tested_solver.history.test)
 
 
+def test_iterations_are_recorded_without_python(solver_file):
+    solver = crema.Solver(solver_file)
+    assert solver._recording({"on_iteration": None})["on_iteration"] is None
+    seen = []
+    solver.on_iteration = lambda report: seen.append(len(solver.history))
+    solver.step(3)
+    assert seen == [1, 2, 3]
+
+
 def test_the_module_needs_no_numpy_to_be_imported():
     script = "import sys, crema; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

@@ -144,6 +144,7 @@ def test_an_exception_at_the_start(solver_file):
 def test_what_is_no_callback(solver_file):
     with pytest.raises(TypeError, match=r"Recorder\(\)"):
         crema.train(solver_file, callbacks=[Recorder])
+    assert crema.train(solver_file, callbacks=Recorder(), iterations=1).iteration == 1
     with pytest.raises(TypeError, match="derive"):
         crema.train(solver_file, callbacks=[print])
 

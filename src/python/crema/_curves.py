@@ -41,15 +41,17 @@ def thinned(points: Points, most: int = _MOST_POINTS) -> list[tuple[float, float
     return kept
 
 
+def _step(low: float, high: float, most: int) -> float:
+    """The distance of at most about `most` ticks: 1, 2 or 5 times a power of ten."""
+    step = 10.0 ** math.floor(math.log10((high - low) / most))
+    return next(step * times for times in (1, 2, 5, 10) if (high - low) / (step * times) <= most)
+
+
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers between two: 1, 2 or 5 times a power of ten apart."""
+    """Round numbers between two."""
     if not low < high:
         return [low]
-    step = 10.0 ** math.floor(math.log10((high - low) / most))
-    for times in (1, 2, 5, 10):
-        if (high - low) / (step * times) <= most:
-            step *= times
-            break
+    step = _step(low, high, most)
     first = math.ceil(low / step - 1e-9)
     return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -82,16 +84,18 @@ class _Axis:
         return powers if len(powers) > 1 else ticks(self.low, self.high)
 
 
-def _chart(curves: Sequence[_Curve], top: float) -> list[str]:
-    """A chart whose upper edge is at `top`."""
+def _chart(curves: Sequence[_Curve], first: float, last: float, top: float) -> list[str]:
+    """A chart of the iterations from `first` to `last`, whose upper edge is at `top`."""
     points = [point for curve in curves for point in curve.points]
     values = [value for _, value in points]
     low, high = min(values), max(values)
     log = low > 0 and high / low > 50
     if not log:
         low = min(low, 0.0) if low > 0 and low < 0.5 * high else low
-    x = _Axis(min(step for step, _ in points), max(step for step, _ in points),
-              _LEFT, _WIDTH - _RIGHT)
+        if low < high:  # so that the axis ends at ticks
+            step = _step(low, high, 6)
+            low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    x = _Axis(first, last, _LEFT, _WIDTH - _RIGHT)
     y = _Axis(low, high, top + _HEIGHT - _BOTTOM, top + _TOP, log)
     parts = []
     for tick in y.ticks():
@@ -138,7 +142,9 @@ def history_svg(history: History) -> str:
     charts = [[curve for curve in group if curve.points] for group in (losses, others)]
     charts = [group for group in charts if group]
     height = _HEIGHT * max(len(charts), 1)
-    body = ([part for index, group in enumerate(charts) for part in _chart(group, index * _HEIGHT)]
+    shown = [step for group in charts for curve in group for step, _ in curve.points]
+    body = ([part for index, group in enumerate(charts)
+             for part in _chart(group, min(shown), max(shown), index * _HEIGHT)]
             or [f'<text x="{_LEFT}" y="{_HEIGHT / 2:.0f}">no iterations yet</text>'])
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
             f'viewBox="0 0 {_WIDTH} {height}" class="crema-curves" role="img" '

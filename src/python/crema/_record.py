@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any, TypeVar
@@ -44,6 +45,7 @@ class SolverRecord:
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
     _history: History
     _observers: list[Observer]
+    _recorded: threading.RLock
 
     def __new__(cls: type[Self], *args: Any, **settings: Any) -> Self:
         made = object.__new__(cls)
@@ -51,38 +53,43 @@ class SolverRecord:
         made._arguments = (args, settings)
         made._history = History()
         made._observers = []
+        made._recorded = threading.RLock()
         return made
 
     @property
     def history(self) -> History:
         """Losses, rates and times of all iterations, and the outputs of tests, as arrays.
 
-        Every solve, step and test adds to it. It can be set, as to History.read_csv(path), to go
-        on with that of an earlier process.
+        Every solve, step and test adds to it, also while it is looked at. It can be set, as to
+        History.read_csv(path), to go on with that of an earlier process.
         """
+        self._record()
         return self._history
 
     @history.setter
     def history(self, history: History) -> None:
         if not isinstance(history, History):
             raise TypeError(f"history is a crema.History, not {type(history).__name__}")
+        self._record()
         self._history = history
 
-    def _recording(self, hooks: Mapping[str, Hook | None]) -> dict[str, Hook | None]:
-        """`hooks`, which record the history and tell the observers too."""
-        history, observers = self._history, list(self._observers)
+    def _record(self) -> None:
+        """Takes what the library has noted of iterations, which needs no Python meanwhile."""
+        with self._recorded:
+            for report in self._core.take_reports():
+                self._history._add_iteration(report)
 
-        def record_iteration(report: _crema.IterationReport) -> None:
-            history._add_iteration(report)
+    def _recording(self, hooks: Mapping[str, Hook | None]) -> dict[str, Hook | None]:
+        """`hooks`, which record the tests and tell the observers too."""
+        observers = list(self._observers)
 
         def record_test(report: _crema.TestReport) -> None:
-            history._add_test(report)
+            self._record()
+            self._history._add_test(report)
 
         composed: dict[str, Hook | None] = dict(hooks)
         for name, method in _METHODS.items():
             calls: list[Hook] = []
-            if name == "on_iteration":
-                calls.append(record_iteration)
             if name == "on_test":
                 calls.append(record_test)
             own = hooks.get(name)
@@ -112,4 +119,4 @@ class SolverRecord:
         core = self._core
         of = f" of {core.max_iterations}" if core.max_iterations else ""
         said = f"crema.Solver {core.type}, iteration {core.iteration}{of}, rate {core.rate:.4g}"
-        return f"<div><div>{escape(said)}</div>{self._history._repr_html_()}</div>"
+        return f"<div><div>{escape(said)}</div>{self.history._repr_html_()}</div>"

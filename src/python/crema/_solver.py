@@ -109,6 +109,7 @@ class Solver(SolverRecord):
         finally:
             for name, hook in before.items():
                 setattr(core, name, hook)
+            self._record()
 
     def stop(self) -> None:
         """Ends solve, step or test that runs: behind the present iteration, and a snapshot.

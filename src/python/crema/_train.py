@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ._source import Source
 
 
-def train(solver: Solver | Source, callbacks: Iterable[Callback] = (), *,
+def train(solver: Solver | Source, callbacks: Callback | Iterable[Callback] = (), *,
           iterations: int | None = None, resume: bool = False, progress: bool | None = None,
           weights: str | os.PathLike[str] | Sequence[Any] | None = None,
           **overrides: Any) -> Solver:
@@ -30,7 +30,7 @@ def train(solver: Solver | Source, callbacks: Iterable[Callback] = (), *,
         crema.train('solver.prototxt', net={'conv1.num_output': 32, 'data.batch_size': 16})
 
     solver: a Solver, or what one is made of: the path of a solver prototxt, its text, or a message.
-    callbacks: objects of classes derived from crema.Callback.
+    callbacks: objects of classes derived from crema.Callback, or one.
     iterations: how many to train; None for up to max_iter.
     resume: continues from the newest snapshot with the solver's prefix, if there is one.
     progress: whether a bar of tqdm is shown. None: if tqdm is installed, and the output is a
@@ -81,7 +81,7 @@ def flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return made
 
 
-def _checked(callbacks: Iterable[Callback]) -> list[Callback]:
+def _checked(callbacks: Callback | Iterable[Callback]) -> list[Callback]:
     if isinstance(callbacks, Callback):
         return [callbacks]
     chosen = list(callbacks)
