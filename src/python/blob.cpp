@@ -246,7 +246,8 @@ void bind_blob(nb::module_& module) {
       "Sets the shape of an input: reshape(1, 3, 227, 227). The next forward follows it.");
   type.def("on_device", &BlobView::on_device, nb::arg("of_diff") = false,
            "The values as an object with __dlpack__, where the net computes.");
-  type.def("take_from_device", &BlobView::take_from_device, nb::arg("array"));
+  type.def("take_from_device", &BlobView::take_from_device, nb::arg("array"),
+           "Copies from a DLPack array on the net's device. False if it lies elsewhere.");
   type.def_prop_ro("_gpu_data_ptr", [](BlobView& blob) { return blob.device_pointer(false); });
   type.def_prop_ro("_gpu_diff_ptr", [](BlobView& blob) { return blob.device_pointer(true); });
   type.def("__dlpack__", [](BlobView& blob, const nb::kwargs& options) {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import difflib
 import math
 import os
 import time
@@ -63,6 +61,8 @@ class Callback:
 
 def no_metric(name: str, known: list[str]) -> ValueError:
     """What is said of a value that there is not to look at."""
+    import difflib
+
     near = difflib.get_close_matches(name, known, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ";"
     return ValueError(f"there is no {name!r} to monitor{hint} there are {', '.join(known)}")
@@ -257,6 +257,8 @@ class CSVLogger(Callback):
         if set(values) - set(self._columns):  # the first test
             self._write()
             return
+        import csv
+
         with open(self.path, "a", newline="") as file:
             csv.writer(file).writerow([values.get(name, "") for name in self._columns])
 

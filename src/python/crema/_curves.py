@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -86,6 +85,8 @@ class _Axis:
 
 def _chart(curves: Sequence[_Curve], first: float, last: float, top: float) -> list[str]:
     """A chart of the iterations from `first` to `last`, whose upper edge is at `top`."""
+    from html import escape
+
     points = [point for curve in curves for point in curve.points]
     values = [value for _, value in points]
     low, high = min(values), max(values)

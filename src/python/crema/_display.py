@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from . import _crema
@@ -29,6 +28,8 @@ class Summary(str):
         return str(self).rstrip("\n")
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         totals = str(self).rpartition("\n\n")[2].strip()
         return table(self.rows) + f"<div style='white-space:pre-wrap'>{escape(totals)}</div>"
 
@@ -40,6 +41,8 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows of a summary as a table of HTML, in a frame that scrolls if it is long."""
+    from html import escape
+
     heads = ("layer", "type", "tops", "params", "GFLOP", "MB", "engine")
     lines = ["<tr>" + "".join(f"<th style='text-align:left'>{head}</th>" for head in heads)
              + "</tr>"]
@@ -87,6 +90,8 @@ class NetDisplay:
 
     def _repr_html_(self) -> str:
         """For Jupyter: a line, the table of the summary, and the picture to unfold."""
+        from html import escape
+
         summary = self.summary()
         phase = "TRAIN" if self._core.train else "TEST"
         said = f"crema.Net {self._core.name!r}, {len(summary.rows)} layers, {phase}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import difflib
 import math
 import os
 from array import array
@@ -31,6 +29,8 @@ _WHOLE = ("iteration", "images")
 
 
 def _unknown(name: object, known: list[str]) -> KeyError:
+    import difflib
+
     near = difflib.get_close_matches(str(name), known, 1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return KeyError(f"the history has no {name!r}; {hint}It has {', '.join(known) or 'nothing'}")
@@ -263,6 +263,8 @@ class History:
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Writes the table of to_pandas() as CSV; needs no pandas. Empty fields have no value."""
+        import csv
+
         rows = self._rows()
         with open(path, "w", newline="") as file:
             writer = csv.writer(file)
@@ -276,6 +278,8 @@ class History:
         Losses of test nets as a whole (TestHistory.loss) are not in it, and are NaN. ValueError if
         it is no such file.
         """
+        import csv
+
         history = cls()
         with open(path, newline="") as file:
             reader = csv.DictReader(file)

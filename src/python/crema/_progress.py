@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -24,12 +23,18 @@ def in_notebook() -> bool:
 
 def has_tqdm() -> bool:
     """Whether the package tqdm is installed."""
-    return importlib.util.find_spec("tqdm") is not None
+    return _has("tqdm")
+
+
+def _has(package: str) -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec(package) is not None
 
 
 def _bar_class() -> Any:
     try:
-        if in_notebook() and importlib.util.find_spec("ipywidgets") is not None:
+        if in_notebook() and _has("ipywidgets"):
             from tqdm.notebook import tqdm as notebook_bar
 
             return notebook_bar

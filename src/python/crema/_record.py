@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from html import escape
 from typing import Any, TypeVar
 
 from . import _crema
@@ -116,6 +115,8 @@ class SolverRecord:
     def _repr_html_(self) -> str:
         """For Jupyter: where the training stands, and its curves; also while another thread trains.
         """
+        from html import escape
+
         core = self._core
         of = f" of {core.max_iterations}" if core.max_iterations else ""
         said = f"crema.Solver {core.type}, iteration {core.iteration}{of}, rate {core.rate:.4g}"
