@@ -14,17 +14,6 @@
 namespace crema::python {
 namespace {
 
-/// What an array keeps alive.
-struct Share {
-  std::shared_ptr<Memory> memory;
-  std::shared_ptr<void> scope;  // of a change to weights
-};
-
-nb::capsule capsule_of(Share share) {
-  return nb::capsule(new Share(std::move(share)),
-                     [](void* held) noexcept { delete static_cast<Share*>(held); });
-}
-
 nb::dlpack::dtype dlpack_type(const Tensor& tensor) {
   switch (tensor.dtype()) {
     case DType::f32:
@@ -66,11 +55,17 @@ std::vector<size_t> sizes(const Tensor& tensor) {
   return {tensor.shape().dims().begin(), tensor.shape().dims().end()};
 }
 
-nb::object numpy_array(const Tensor& tensor, void* pointer, Share share) {
+nb::object numpy_array(const Tensor& tensor, void* pointer, const nb::capsule& owner) {
   const std::vector<size_t> dims = sizes(tensor);
-  const nb::capsule owner = capsule_of(std::move(share));
   return nb::cast(nb::ndarray<nb::numpy>(pointer, dims.size(), dims.data(), owner, nullptr,
                                          dlpack_type(tensor)));
+}
+
+/// A capsule that holds `value`.
+template <class T>
+nb::capsule capsule_of(T value) {
+  return nb::capsule(new T(std::move(value)),
+                     [](void* held) noexcept { delete static_cast<T*>(held); });
 }
 
 /// A pointer that is valid as long as `scope` lives.
@@ -82,7 +77,18 @@ void* change_in_scope(Tensor& tensor, std::shared_ptr<void>& scope) {
   return changing->data();
 }
 
+/// Those that are open, under the GIL.
+std::vector<BlobView*>& open_views() {
+  static auto* const views = new std::vector<BlobView*>();  // blobs may outlive what is static
+  return *views;
+}
+
 }  // namespace
+
+void close_unused_views() {
+  if (!open_views().empty())
+    std::erase_if(open_views(), [](BlobView* view) { return view->close_if_unused(); });
+}
 
 BlobView::BlobView(Blob& blob, const Context& context, Reshape reshape, std::shared_ptr<void> owner,
                    std::shared_ptr<const bool> valid)
@@ -98,6 +104,18 @@ BlobView::BlobView(Parameter& parameter, const Context& context, std::shared_ptr
       context_(context),
       owner_(std::move(owner)),
       valid_(std::move(valid)) {}
+
+BlobView::BlobView(const BlobView& other)
+    : blob_(other.blob_),
+      parameter_(other.parameter_),
+      context_(other.context_),
+      reshape_(other.reshape_),
+      owner_(other.owner_),
+      valid_(other.valid_) {}
+
+BlobView::~BlobView() {
+  if (is_open_) std::erase(open_views(), this);
+}
 
 void BlobView::check_valid() const {
   if (valid_ == nullptr || *valid_) return;
@@ -120,30 +138,62 @@ const Shape& BlobView::shape() const {
   return parameter_ != nullptr ? parameter_->shape() : blob_->shape();
 }
 
-nb::object BlobView::view(Tensor& tensor, Made& made) {
+BlobView::Made BlobView::made_of(const Tensor& tensor, void* pointer) {
+  Made made;
+  made.share = std::make_shared<Share>(Share{tensor.memory(), nullptr});
+  made.array = numpy_array(tensor, pointer, capsule_of(made.share));
+  made.pointer = pointer;
+  made.shape = tensor.shape();
+  // numpy decides to which array of several in a row a new one refers.
+  made.root = nb::getattr(made.array[nb::ellipsis()], "base");
+  made.references = Py_REFCNT(made.root.ptr());
+  return made;
+}
+
+nb::object BlobView::array_of(const Made& made, bool of_diff) {
+  const nb::object array = nb::steal(PyObject_GetItem(made.array.ptr(), Py_Ellipsis));
+  if (!context_.on_gpu()) return array;
+  return nb::module_::import_("crema._device_array").attr("of")(array, nb::find(*this), of_diff);
+}
+
+nb::object BlobView::view(Tensor& tensor, Made& made, bool of_diff) {
   void* const pointer = change(tensor);
-  if (made.pointer != pointer || made.shape != tensor.shape() || !made.array.is_valid()) {
-    made.array = numpy_array(tensor, pointer, {tensor.memory(), nullptr});
-    made.pointer = pointer;
-    made.shape = tensor.shape();
-  }
-  // A new array of the same memory: a caller may set the shape of his.
-  return nb::steal(PyObject_GetItem(made.array.ptr(), Py_Ellipsis));
+  if (!made.is_of(tensor, pointer)) made = made_of(tensor, pointer);
+  return array_of(made, of_diff);
 }
 
 nb::object BlobView::view_of_weights(Tensor& tensor) {
   std::shared_ptr<void> scope;
-  void* const pointer = tensor.dtype() == DType::f64 ? change_in_scope<double>(tensor, scope)
-                                                     : change_in_scope<float>(tensor, scope);
-  return numpy_array(tensor, pointer, {tensor.memory(), std::move(scope)});
+  const auto open = [&] {
+    return tensor.dtype() == DType::f64 ? change_in_scope<double>(tensor, scope)
+                                        : change_in_scope<float>(tensor, scope);
+  };
+  // On the host, an open scope covers this array too.
+  const bool is_covered = is_open_ && !context_.on_gpu();
+  void* pointer = is_covered ? const_cast<void*>(tensor.read_bytes()) : open();
+  if (!data_.is_of(tensor, pointer)) {
+    if (scope == nullptr) pointer = open();
+    data_ = made_of(tensor, pointer);
+  }
+  if (scope != nullptr) data_.share->scope = std::move(scope);
+  if (!is_open_) open_views().push_back(this);
+  is_open_ = true;
+  return array_of(data_, false);
+}
+
+bool BlobView::close_if_unused() {
+  if (data_.in_use()) return false;
+  data_.share->scope.reset();
+  is_open_ = false;
+  return true;
 }
 
 nb::object BlobView::data() {
   Tensor& values = tensor(false);
-  return parameter_ != nullptr ? view_of_weights(values) : view(values, data_);
+  return parameter_ != nullptr ? view_of_weights(values) : view(values, data_, false);
 }
 
-nb::object BlobView::diff() { return view(tensor(true), diff_); }
+nb::object BlobView::diff() { return view(tensor(true), diff_, true); }
 
 void BlobView::reshape(const Shape& shape) {
   check_valid();
@@ -158,21 +208,31 @@ nb::object BlobView::on_device(bool of_diff) {
   Tensor& values = tensor(of_diff);
   if (!context_.on_gpu()) return of_diff ? diff() : data();
   DeviceBackend& device = context_.backend();
-  void* const pointer = change(values, &device);
+  std::shared_ptr<Share> share = std::make_shared<Share>(Share{values.memory(), nullptr});
+  void* pointer = nullptr;
+  if (parameter_ != nullptr && !of_diff) {
+    // No writable pointer is noted for ever, but as long as the array lives.
+    values.read_bytes(&device);
+    pointer = values.overwrite_bytes(&device);
+    share = std::make_shared<Share>(
+        Share{values.memory(), std::make_shared<ChangeScope>(values.memory())});
+  } else {
+    pointer = change(values, &device);
+  }
   // Whoever reads it does so in a queue of his own.
   device.synchronize();
   const std::vector<size_t> dims = sizes(values);
-  const nb::capsule owner = capsule_of({values.memory(), nullptr});
+  const nb::capsule owner = capsule_of(std::move(share));
   return nb::cast(nb::ndarray<nb::array_api>(pointer, dims.size(), dims.data(), owner, nullptr,
                                              dlpack_type(values), nb::device::cuda::value,
                                              context_.device().index));
 }
 
-bool BlobView::take_from_device(const nb::object& array) {
+bool BlobView::take_from_device(const nb::object& array, bool of_diff) {
   if (!context_.on_gpu()) return false;
   nb::ndarray<nb::ro, nb::c_contig, nb::device::cuda> given;
   if (!nb::try_cast(array, given, false)) return false;
-  Tensor& values = tensor(false);
+  Tensor& values = tensor(of_diff);
   const std::vector<size_t> dims = sizes(values);
   bool fits = given.ndim() == dims.size() && given.dtype() == dlpack_type(values) &&
               given.device_id() == context_.device().index;
@@ -246,8 +306,10 @@ void bind_blob(nb::module_& module) {
       "Sets the shape of an input: reshape(1, 3, 227, 227). The next forward follows it.");
   type.def("on_device", &BlobView::on_device, nb::arg("of_diff") = false,
            "The values as an object with __dlpack__, where the net computes.");
-  type.def("take_from_device", &BlobView::take_from_device, nb::arg("array"),
-           "Copies from a DLPack array on the net's device. False if it lies elsewhere.");
+  type.def(
+      "take_from_device", &BlobView::take_from_device, nb::arg("array"), nb::arg("of_diff"),
+      "Copies from a DLPack array on the net's device into the values, or with of_diff into the "
+      "gradients. False if it lies elsewhere.");
   type.def_prop_ro("_gpu_data_ptr", [](BlobView& blob) { return blob.device_pointer(false); });
   type.def_prop_ro("_gpu_diff_ptr", [](BlobView& blob) { return blob.device_pointer(true); });
   type.def("__dlpack__", [](BlobView& blob, const nb::kwargs& options) {

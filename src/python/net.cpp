@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "python/in_place.hpp"
 #include "python/messages.hpp"
 #include "python/python_layer.hpp"
+#include "python/unrun_layers.hpp"
 
 namespace crema::python {
 
@@ -135,6 +137,20 @@ double forward(const SharedNet& self) {
   return self.holder->alone([&] { return self.holder->net().forward(); });
 }
 
+/// The seconds of so many passes, as C++ measures them; to compare with those in Python.
+std::vector<double> forward_times(const SharedNet& self, int passes) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> seconds;
+  self.holder->alone([&] {
+    for (int pass = 0; pass < passes; ++pass) {
+      const auto begin = Clock::now();
+      self.holder->net().forward();
+      seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+  });
+  return seconds;
+}
+
 double forward_part(const SharedNet& self, size_t first, size_t last) {
   Net& net = self.holder->net();
   return self.holder->alone([&] {
@@ -150,6 +166,7 @@ double forward_part(const SharedNet& self, size_t first, size_t last) {
 void backward(const SharedNet& self) {
   Net& net = self.holder->net();
   self.holder->alone([&] {
+    run_unrun_layers(net, net.layers().size() - 1, 0);
     net.backward();
     after_backward(net, net.layers().size() - 1, 0);
   });
@@ -158,6 +175,7 @@ void backward(const SharedNet& self) {
 void backward_part(const SharedNet& self, size_t first, size_t last) {
   Net& net = self.holder->net();
   self.holder->alone([&] {
+    run_unrun_layers(net, first, last);
     before_backward(net, first, last);
     net.backward(first, last);
     after_backward(net, first, last);
@@ -284,6 +302,7 @@ void bind_net(nb::module_& module) {
       .def("layer_blobs", layer_blobs, nb::arg("index"))
       .def("layer_object", layer_object, nb::arg("index"))
       .def("forward", forward)
+      .def("forward_times", forward_times, nb::arg("passes"))
       .def("forward_part", forward_part, nb::arg("first"), nb::arg("last"))
       .def("backward", backward)
       .def("backward_part", backward_part, nb::arg("first"), nb::arg("last"))

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "crema/net.hpp"
+#include "python/blob.hpp"
 #include "python/context.hpp"
 #include "python/fork.hpp"
 
@@ -31,6 +32,7 @@ class NetHolder : public std::enable_shared_from_this<NetHolder> {
   template <class Body>
   auto alone(const Body& body) const {
     need_threads();
+    close_unused_views();
     const nb::gil_scoped_release release;
     const std::lock_guard lock(*busy_);
     return body();

@@ -1,7 +1,8 @@
 // PythonLayer: calls setup, reshape, forward and backward of an object that crema._layer makes.
 //
-// A layer without bottoms is a source of data: its reshape and forward run in fetch(), on blobs of
-// their own, which forward_cpu() copies. So each batch may have another shape.
+// A layer without bottoms is a source of data: its reshape and forward run in fetch(), or ahead of
+// it in a thread, on blobs of their own, which forward_cpu() copies. So each batch may have another
+// shape.
 //
 // What add_blob() declares in setup() gets its first values there. The net would overwrite them by
 // a filler, so the filler is "not a number", and prepare_reference() writes the values where no
@@ -12,15 +13,19 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/carried_state.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
+#include "python/batches_ahead.hpp"
 #include "python/blob.hpp"
 #include "python/errors.hpp"
+#include "python/fork.hpp"
 
 namespace crema::python {
 namespace {
@@ -67,6 +72,12 @@ class PythonLayer : public Layer, public CarriesState {
       object_ = make(given.module(), given.layer(), name(), given.param_str(),
                      phase() == Phase::train ? 0 : 1, add_blob);
       has_state_ = nb::hasattr(object_, "state");
+      // Another attribute of that name is the script's own.
+      const nb::object ahead = nb::getattr(object_, "prefetch", nb::none());
+      if (is_data() && nb::isinstance<nb::int_>(ahead)) ahead_ = nb::cast<int>(ahead);
+      if (ahead_ < 0)
+        throw Error("`prefetch = ", ahead_, "` of class ", given.layer(),
+                    " must be the number of batches to make ahead, 0 for none");
       shrinks_ =
           nb::cast<bool>(nb::bool_(nb::getattr(object_, "shapes_from_values", nb::bool_(false))));
     });
@@ -79,6 +90,11 @@ class PythonLayer : public Layer, public CarriesState {
       return;
     }
     const nb::gil_scoped_acquire gil;
+    {
+      // Its thread may wait for the GIL.
+      const nb::gil_scoped_release release;
+      batches_.reset();
+    }
     object_ = nb::object();
   }
 
@@ -102,37 +118,30 @@ class PythonLayer : public Layer, public CarriesState {
       first.copy_from(parameter->data);
       first_values_.push_back(std::move(first));
     }
-    if (!is_data()) return;
-    for (size_t t = 0; t < top.size(); ++t)
-      batch_.push_back(std::make_unique<Blob>(top[t]->shape(), top[t]->data.dtype()));
+    if (is_data())
+      batches_.emplace(ahead_, top, [this](BatchesAhead::Batch& batch) { make_batch(batch); });
   }
 
   void reshape(Blobs bottom, Blobs top) override {
-    if (!is_data() || !has_batch_) call("reshape", bottom, top);
-    if (!is_data()) return;
-    for (size_t t = 0; t < top.size(); ++t) {
-      if (has_batch_) {
-        top[t]->reshape(batch_[t]->shape());
-      } else {
-        batch_[t]->reshape(top[t]->shape());
-      }
-    }
+    if (!is_data()) return call("reshape", bottom, top);
+    if (batches_->present() != nullptr) return take_shapes(top);
+    if (!batches_->runs_ahead()) call("reshape", bottom, top);
   }
 
   void fetch(Blobs top) override {
-    if (!has_batch_) {
-      const std::vector<Blob*> batch = batch_blobs();
-      call("reshape", {}, batch);
-      call("forward", {}, batch);
-      has_batch_ = true;
-    }
-    for (size_t t = 0; t < top.size(); ++t) top[t]->reshape(batch_[t]->shape());
+    if (ahead_ > 0 && has_state_ && !batches_->runs_ahead()) state_ = state_of_object();
+    batches_->next();
+    take_shapes(top);
   }
 
   void forward_cpu(Blobs bottom, Blobs top) override {
     if (is_data()) {
-      for (size_t t = 0; t < top.size(); ++t) top[t]->data.copy_from(batch_[t]->data);
-      has_batch_ = false;
+      BatchesAhead::Batch* const batch = batches_->present();
+      // None if a script runs backward at once.
+      if (batch == nullptr) return;
+      for (size_t t = 0; t < top.size(); ++t) top[t]->data.copy_from(batch->tops[t]->data);
+      state_ = std::move(batch->state);
+      batches_->release();
       return;
     }
     // As published: before each pass. What it draws or allocates there belongs to the pass.
@@ -159,39 +168,54 @@ class PythonLayer : public Layer, public CarriesState {
   }
 
   std::vector<Tensor> carried() const override {
-    return call_python([&] {
-      const nb::object encode = nb::module_::import_("crema._layer").attr("encode_state");
-      std::vector<Tensor> state;
-      for (const nb::handle values : encode(object_.attr("state")())) {
-        const auto numbers = nb::cast<std::vector<double>>(values);
-        Tensor tensor(Shape{static_cast<int64_t>(numbers.size())}, DType::f64);
-        std::copy(numbers.begin(), numbers.end(), tensor.overwrite<double>());
-        state.push_back(std::move(tensor));
-      }
-      return state;
-    });
+    // The object is ahead of the net.
+    if (batches_ && batches_->runs_ahead()) return copies_of(state_);
+    return state_of_object();
   }
 
   void carry(const std::vector<Tensor>& state) override {
     if (state.empty()) return;
+    if (batches_) batches_->stop();
+    const Tensor& stored = state[0];
     call_python([&] {
-      nb::list all;
-      for (const Tensor& tensor : state) {
-        nb::list numbers;
-        for (int64_t i = 0; i < tensor.count(); ++i) numbers.append(tensor.at(i));
-        all.append(numbers);
-      }
-      object_.attr("set_state")(nb::module_::import_("crema._layer").attr("decode_state")(all));
+      const nb::bytes numbers(stored.read<double>(), stored.bytes());
+      object_.attr("set_state")(nb::module_::import_("crema._layer").attr("decode_state")(numbers));
     });
   }
 
  private:
   bool is_data() const { return param().bottom_size() == 0; }
 
-  std::vector<Blob*> batch_blobs() const {
-    std::vector<Blob*> blobs;
-    for (const auto& blob : batch_) blobs.push_back(blob.get());
-    return blobs;
+  void take_shapes(Blobs top) const {
+    const BatchesAhead::Batch& batch = *batches_->present();
+    for (size_t t = 0; t < top.size(); ++t) top[t]->reshape(batch.tops[t]->shape());
+  }
+
+  /// In the net's thread, or ahead of it.
+  void make_batch(BatchesAhead::Batch& batch) const {
+    const std::vector<Blob*> tops = batch.blobs();
+    call("reshape", {}, tops);
+    call("forward", {}, tops);
+    if (ahead_ > 0 && has_state_) batch.state = state_of_object();
+  }
+
+  /// What its state() returns, as numbers.
+  std::vector<Tensor> state_of_object() const {
+    return call_python([&] {
+      const auto encode = nb::module_::import_("crema._layer").attr("encode_state");
+      const auto numbers = nb::cast<nb::bytes>(encode(object_.attr("state")()));
+      Tensor tensor(Shape{static_cast<int64_t>(numbers.size() / sizeof(double))}, DType::f64);
+      std::memcpy(tensor.overwrite<double>(), numbers.c_str(), tensor.bytes());
+      std::vector<Tensor> state;
+      state.push_back(std::move(tensor));
+      return state;
+    });
+  }
+
+  static std::vector<Tensor> copies_of(const std::vector<Tensor>& state) {
+    std::vector<Tensor> copies;
+    for (const Tensor& tensor : state) copies.push_back(tensor.to(DType::f64, Format::contiguous));
+    return copies;
   }
 
   void call(const char* method, Blobs bottom, Blobs top) const {
@@ -210,9 +234,11 @@ class PythonLayer : public Layer, public CarriesState {
   nb::object object_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   bool has_state_ = false, shrinks_ = false, setting_up_ = false;
-  std::vector<Tensor> first_values_;          // of params(), until they are written
-  std::vector<std::unique_ptr<Blob>> batch_;  // of a source
-  bool has_batch_ = false;                    // forward_cpu() has not written it yet
+  std::vector<Tensor> first_values_;  // of params(), until they are written
+  // Of a source.
+  int ahead_ = 0;
+  std::vector<Tensor> state_;  // behind the last batch that the net has used, if it runs ahead
+  std::optional<BatchesAhead> batches_;
 };
 
 }  // namespace
@@ -224,6 +250,12 @@ nb::object object_of(const Layer& layer) {
 
 void bind_python_layer(nb::module_& module) {
   Registry::instance().add<PythonLayer>("Python");
+  // Threads that ask for the GIL later than that would never get it.
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    if (is_forked()) return;
+    const nb::gil_scoped_release release;
+    BatchesAhead::stop_all();
+  }));
   module.def(
       "layer_types", [] { return Registry::instance().types(); },
       "The types that a layer of a prototxt may have, those of plug-ins too.");

@@ -85,6 +85,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
   template <class Body>
   auto alone(const Body& body) {
     need_threads();
+    close_unused_views();
     auto result = [&] {
       const nb::gil_scoped_release release;
       const std::lock_guard lock(*busy_);
@@ -145,7 +146,10 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
   void call(const nb::object& hook, const Args&... args) {
     // No Python object is touched here without the GIL, but for this pointer.
     if (!hook.is_valid()) return;
-    call_python([&] { hook(args...); });
+    call_python([&] {
+      hook(args...);
+      close_unused_views();
+    });
   }
 
   void tell(const IterationReport& report) {
@@ -164,6 +168,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     if (!on_iteration.is_valid()) return;
     call_python([&] {
       if (on_iteration(report).is(Py_True)) stop();
+      close_unused_views();
     });
   }
 

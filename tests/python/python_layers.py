@@ -1,5 +1,8 @@
 """Layers in Python that test_python_layer.py puts into nets."""
 
+import signal
+import threading
+
 import numpy as np
 
 import caffe
@@ -134,3 +137,101 @@ class Keeps(caffe.Layer):
     def forward(self, bottom, top):
         self.lent = top[0]
         top[0].data[...] = 1
+
+
+class Ahead(caffe.Layer):
+    """A source that runs ahead, in a thread of its own, and fails at the batch of param_str."""
+
+    prefetch = 3
+
+    def setup(self, bottom, top):
+        self.number = 0
+        self.random = np.random.default_rng(5)
+        self.threads = set()
+        self.fails = int(self.param_str or -1)
+        top[0].reshape(1)
+
+    def reshape(self, bottom, top):
+        if self.number:
+            top[0].reshape(self.number)
+
+    def forward(self, bottom, top):
+        self.threads.add(threading.get_ident())
+        self.number += 1
+        if self.number == self.fails:
+            raise LookupError(f"batch {self.number}")
+        top[0].data[...] = self.random.random(top[0].shape)
+
+    def state(self):
+        return {"number": self.number, "random": self.random.bit_generator.state}
+
+    def set_state(self, state):
+        self.number = state["number"]
+        self.random.bit_generator.state = state["random"]
+
+
+class OnTime(Ahead):
+    """The same, without running ahead."""
+
+    prefetch = 0
+
+
+class Meets(caffe.Layer):
+    """Its forward ends when those of two nets are inside it."""
+
+    barrier = threading.Barrier(2)
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        self.barrier.wait(60)
+        top[0].data[...] = bottom[0].data
+
+
+class Interrupts(caffe.Layer):
+    """Presses Ctrl-C in the pass of its param_str."""
+
+    def setup(self, bottom, top):
+        self.passes = 0
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        self.passes += 1
+        if self.passes == int(self.param_str):
+            signal.raise_signal(signal.SIGINT)
+            for _ in range(1000):  # where Python would run the handler
+                pass
+        top[0].data[...] = bottom[0].data
+
+    def backward(self, top, propagate_down, bottom):
+        bottom[0].diff[...] = top[0].diff
+
+
+class Loss(caffe.Layer):
+    """The Euclidean loss, as Caffe's examples have it in Python."""
+
+    def reshape(self, bottom, top):
+        self.diff = np.zeros_like(bottom[0].data)
+        top[0].reshape(1)
+
+    def forward(self, bottom, top):
+        self.diff[...] = bottom[0].data - bottom[1].data
+        top[0].data[...] = (self.diff ** 2).sum() / bottom[0].num / 2
+
+    def backward(self, top, propagate_down, bottom):
+        for i, sign in enumerate((1, -1)):
+            if propagate_down[i]:
+                bottom[i].diff[...] = sign * self.diff * top[0].diff[0] / bottom[i].num
+
+
+def run_elsewhere(net, data):
+    """For another process: the outputs of a net."""
+    return {name: values.copy() for name, values in net.forward(data=data).items()}
+
+
+def fail_elsewhere():
+    """For another process: an error of the library."""
+    caffe.Net("no.such.file", caffe.TEST)

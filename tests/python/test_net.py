@@ -1,7 +1,11 @@
 """Net: how it is made, its errors, weights, parts, threads."""
 
+import copy
+import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 
@@ -10,6 +14,7 @@ import pytest
 
 import caffe
 import crema
+import python_layers
 
 
 def test_net_takes_file_weights_phase_by_position(deploy_net, tmp_path):
@@ -78,6 +83,7 @@ def test_names_and_ids(small_net):
     assert net.layer_dict["conv"].type == "Convolution"
     assert net.layers[1].blobs[0].data.shape == (4, 2, 3, 3)
     assert [len(blobs) for blobs in net.params.values()] == [2, 2]
+    assert all(type(blobs) is caffe._caffe.BlobVec for blobs in net.params.values())
 
 
 def test_forward_takes_inputs_and_names_of_blobs(deploy_net):
@@ -172,6 +178,74 @@ def test_pickle(deploy_net):
     np.testing.assert_array_equal(other.params["ip"][0].data, net.params["ip"][0].data)
 
 
+def test_pickle_keeps_class_settings_and_shapes(small_net, deploy_net, tmp_path):
+    staged = deploy_net.replace("name: 'ip' type", "name: 'ip' include { stage: 's' } type")
+    net = caffe.Net(staged, caffe.TEST, stages=["s"], optimize=True, keep=["pool"])
+    net.blobs["data"].reshape(3, 1, 9, 9)
+    data = np.random.default_rng(1).normal(size=(3, 1, 9, 9))
+    out = net.forward(data=data)["ip"].copy()
+    for other in (pickle.loads(pickle.dumps(net)), copy.deepcopy(net)):
+        assert type(other) is caffe.Net and list(other.blobs) == ["data", "pool", "ip"]
+        np.testing.assert_allclose(other.forward(data=data)["ip"], out, rtol=1e-6)
+    trains = pickle.loads(pickle.dumps(caffe.Net(small_net, caffe.TRAIN)))
+    assert trains.phase == caffe.TRAIN
+    trains.forward()
+    trains.backward()
+
+
+def test_a_process_that_is_spawned_runs_a_net(deploy_net):
+    net = crema.Net(deploy_net)
+    data = np.random.default_rng(2).normal(size=(2, 1, 8, 8)).astype(np.float32)
+    here = python_layers.run_elsewhere(net, data)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        there = pool.apply(python_layers.run_elsewhere, (net, data))
+        np.testing.assert_allclose(there["ip"], here["ip"], rtol=1e-5, atol=1e-6)
+        with pytest.raises(crema.Error, match="no.such.file") as caught:
+            pool.apply(python_layers.fail_elsewhere)
+        assert caught.value.path == "no.such.file"
+
+
+FORKS = """
+import os, signal, sys
+import numpy as np
+import crema
+net = crema.Net(sys.argv[1], context=crema.Context(threads=2, tune=False)) if '{when}' == 'after' else None
+if net: net.forward()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    try:
+        if net: net.blobs['data'].data[...] = 1
+        (net or crema.Net(sys.argv[1], context=crema.Context(threads=2, tune=False))).forward()
+        said = 'ran'
+    except crema.Error as error:
+        said = str(error)
+    print(said)
+    del net
+    sys.exit(0)
+status = os.waitpid(child, 0)[1]
+if net: net.forward()
+print('status', status)
+"""
+
+
+@pytest.mark.parametrize("when, says", [("before", "ran"), ("after", "'spawn'")])
+def test_a_forked_process_runs_nets_or_says_why_not(deploy_net, when, says):
+    run = subprocess.run([sys.executable, "-c", FORKS.format(when=when), deploy_net],
+                         capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert says in run.stdout and "status 0" in run.stdout
+
+
+def test_backward_needs_no_forward(small_net):
+    net = caffe.Net(small_net, caffe.TRAIN)
+    net.blobs["ip_blob"].diff[...] = 1
+    net.backward(start="ip", end="ip")
+    np.testing.assert_allclose(net.blobs["conv"].diff.reshape(5, -1)[0],
+                               net.params["ip"][0].data.sum(0), rtol=1e-3, atol=1e-5)
+    assert not net.blobs["data"].data.any()  # no batch was taken
+
+
 def test_a_gpu_that_is_not_there(deploy_net):
     from crema import _context, _crema
 
@@ -228,8 +302,6 @@ def test_other_threads_run_during_forward():
 
     thread = threading.Thread(target=count)
     thread.start()
-    import sys
-
     interval = sys.getswitchinterval()
     # A thread that holds the GIL would keep it all the time.
     sys.setswitchinterval(10)
@@ -245,17 +317,27 @@ def test_other_threads_run_during_forward():
     assert during > 5
 
 
-def test_two_nets_in_two_threads_run_at_the_same_time():
-    if len(os.sched_getaffinity(0)) < 2 or os.getloadavg()[0] > 0.5:
-        pytest.skip("two idle cores are not there")
-    nets = [heavy_net(), heavy_net()]
-    passes = 10
-    for net in nets:
-        net.forward()
-    begin = time.perf_counter()
+def test_two_nets_are_inside_forward_at_once():
+    text = ("layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 } } }\n"
+            "layer { name: 'y' type: 'Python' bottom: 'x' top: 'y' "
+            "python_param { module: 'python_layers' layer: 'Meets' } }\n")
+    nets = [crema.Net(text), crema.Net(text)]
+    threads = [threading.Thread(target=net.forward, kwargs={"x": np.array([i, i])})
+               for i, net in enumerate(nets)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # Neither ends before both are there; the barrier breaks after a minute.
+    assert [net.blobs["y"].data[0] for net in nets] == [0, 1]
+
+
+def times_of_two_nets(nets, passes):
+    """The seconds of one net, and of two in two threads, and the processors that one had."""
+    begin, used = time.perf_counter(), time.process_time()
     for _ in range(passes):
         nets[0].forward()
-    alone = time.perf_counter() - begin
+    alone, used = time.perf_counter() - begin, time.process_time() - used
     threads = [threading.Thread(target=lambda n=net: [n.forward() for _ in range(passes)])
                for net in nets]
     begin = time.perf_counter()
@@ -263,8 +345,22 @@ def test_two_nets_in_two_threads_run_at_the_same_time():
         thread.start()
     for thread in threads:
         thread.join()
-    both = time.perf_counter() - begin
-    assert 2 * alone / both > 1.8
+    return alone, time.perf_counter() - begin, used / alone
+
+
+def test_two_nets_in_two_threads_take_the_time_of_one():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("there is one processor")
+    nets = [heavy_net(), heavy_net()]
+    times_of_two_nets(nets, 2)
+    best, undisturbed, end = 0.0, 0, time.perf_counter() + 20
+    while best <= 1.8 and time.perf_counter() < end:
+        alone, both, processors = times_of_two_nets(nets, 5)
+        best = max(best, 2 * alone / both)
+        undisturbed += processors > 0.98
+    if best <= 1.8 and (undisturbed < 20 or os.getloadavg()[0] > 1.5):
+        pytest.skip(f"other programs use the processors; the best was {best:.2f} times one")
+    assert best > 1.8
 
 
 def test_two_threads_wait_for_each_other_on_one_net(deploy_net):

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 import traceback
 
 import numpy as np
@@ -94,6 +96,103 @@ def test_a_source_gives_each_batch_its_shape():
     for number in range(12):
         assert net.forward()["two"].shape == (number + 1, 2)
         assert (net.blobs["two"].data == 10 * number).all()
+
+
+def test_a_source_that_runs_ahead_gives_the_same_batches():
+    ahead, on_time = (caffe.Net(layer(kind, bottom=""), caffe.TEST) for kind in ("Ahead", "OnTime"))
+    for number in range(1, 10):
+        np.testing.assert_array_equal(ahead.forward()["one"], on_time.forward()["one"])
+        assert ahead.blobs["one"].shape == (max(number - 1, 1),)
+    source = ahead.layers[0]
+    end = time.monotonic() + 60
+    while source.number < 12 and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    assert source.number == 12  # three ahead, and no more
+    assert len(source.threads) == 1 and threading.get_ident() not in source.threads
+
+
+def test_an_exception_ahead_comes_out_of_its_own_pass():
+    net = caffe.Net(layer("Ahead", bottom="", param_str="4"), caffe.TEST)
+    for _ in range(3):
+        net.forward()
+    with pytest.raises(LookupError, match="batch 4") as caught:
+        net.forward()
+    lines = traceback.format_exception(caught.value)
+    assert any("python_layers.py" in line and "forward" in line for line in lines)
+    net.forward()  # the next batch
+    assert net.layers[0].number >= 5
+
+
+def test_the_state_ahead_is_that_of_the_net(tmp_path):
+    (tmp_path / "net.prototxt").write_text(layer("Ahead", bottom="") + """
+layer { name: 'scale' type: 'Scale' bottom: 'one' top: 'scaled' scale_param { axis: 0 num_axes: 0 } }
+layer { name: 'loss' type: 'Reduction' bottom: 'scaled' top: 'loss' loss_weight: 1 }
+""")
+    text = (f"net: '{tmp_path}/net.prototxt' base_lr: 0.01 lr_policy: 'fixed' max_iter: 100 "
+            f"snapshot_prefix: '{tmp_path}/snap'\n")
+    solver = caffe.SGDSolver(text)
+    solver.step(5)
+    state = solver.snapshot()
+    other = caffe.SGDSolver(text)
+    other.step(2)
+    other.restore(state)
+    for _ in range(4):
+        solver.step(1)
+        other.step(1)
+        np.testing.assert_array_equal(solver.net.blobs["one"].data, other.net.blobs["one"].data)
+
+
+def test_a_program_ends_while_a_source_runs_ahead():
+    script = ("import sys, caffe; net = caffe.Net(sys.argv[1], caffe.TEST); net.forward(); "
+              "import threading; print('end')")
+    run = subprocess.run([sys.executable, "-c", script, layer("Ahead", bottom="")], timeout=60,
+                         capture_output=True, text=True, cwd=os.path.dirname(__file__))
+    assert run.returncode == 0 and run.stdout == "end\n", run.stderr
+
+
+def test_state_of_any_kind_is_restored():
+    import random
+
+    from crema._layer import decode_state, encode_state
+
+    state = {"epoch": 2**60 + 1, "rate": 0.1, "name": "räder", "seen": np.arange(6).reshape(2, 3),
+             "rng": np.random.RandomState(3).get_state(), "python": random.Random(4).getstate(),
+             "pcg": np.random.default_rng(5).bit_generator.state, "none": None, "raw": b"\xff\0",
+             "flags": [True, np.float32(0.5)], 3: float("inf")}
+    numbers = encode_state(state)
+    assert np.isfinite(np.frombuffer(numbers)).all()
+    restored = decode_state(numbers)
+    assert repr(restored) == repr(state)
+    random.Random().setstate(restored["python"])
+    with pytest.raises(TypeError, match=r"state\(\)\['net'\]"):
+        encode_state({"net": object()})
+
+
+def test_share_in_parallel_is_known():
+    text = layer("Tenfold").replace("python_param {", "python_param { share_in_parallel: true")
+    net = caffe.Net(INPUT + text, caffe.TEST)
+    assert (net.forward(data=np.ones((2, 3, 4, 5)))["one"] == 10).all()
+
+
+def test_a_loss_in_python_trains(tmp_path):
+    """As examples/pycaffe of Caffe: its top's diff is the weight of the loss."""
+    gradients = []
+    for loss in ("type: 'EuclideanLoss'", "type: 'Python' python_param { module: 'python_layers' "
+                 "layer: 'Loss' }"):
+        net = caffe.Net("""force_backward: true
+layer { name: 'x' type: 'Input' top: 'x' top: 'y'
+  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 dim: 2 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip'
+  inner_product_param { num_output: 2 weight_filler { type: 'constant' value: 0.5 } } }
+layer { name: 'loss' bottom: 'ip' bottom: 'y' top: 'loss' loss_weight: 3 %s }
+""" % loss, caffe.TRAIN)
+        rows = np.arange(12).reshape(4, 3)
+        net.forward(x=rows, y=np.ones((4, 2)))
+        net.backward()
+        gradients.append(net.params["ip"][0].diff.copy())
+    assert gradients[0].any()
+    np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-5)
 
 
 def test_tops_that_become_smaller_in_forward():

@@ -158,6 +158,72 @@ def test_ctrl_c_stops_behind_a_snapshot(solver_file, tmp_path):
     solver.step(1)  # it goes on
 
 
+ENDLESS = {"max_iter": 1000000, "display": 0, "test_interval": 1000000, "snapshot": 1000000}
+
+
+def test_ctrl_c_in_a_hook_waits_for_the_iteration(solver_file, tmp_path):
+    solver = crema.Solver(solver_file, ENDLESS)
+    told = []
+
+    def interrupt(report):
+        if report.iteration == 6:
+            signal.raise_signal(signal.SIGINT)
+        told.append(report.iteration)
+
+    solver.on_iteration = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        solver.solve()
+    assert told == list(range(7)) and solver.iteration == 7
+    assert (tmp_path / "snap_iter_7.solverstate").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_in_a_layer_waits_for_the_iteration(solver_file, small_net, tmp_path):
+    (tmp_path / "net.prototxt").write_text(small_net.replace(
+        "layer { name: 'loss'", "layer { name: 'press' type: 'Python' bottom: 'ip_blob' top: "
+        "'pressed' python_param { module: 'python_layers' layer: 'Interrupts' param_str: '4' } }\n"
+        "layer { name: 'loss'").replace("bottom: 'ip_blob' bottom: 'label'",
+                                        "bottom: 'pressed' bottom: 'label'"))
+    solver = crema.Solver(solver_file, {**ENDLESS, "test_initialization": False})
+    with pytest.raises(KeyboardInterrupt):
+        solver.step(100)
+    assert solver.iteration == 4
+    assert (tmp_path / "snap_iter_4.solverstate").exists()
+
+
+def test_a_handler_of_the_script_stays(solver_file):
+    solver = crema.Solver(solver_file, ENDLESS)
+
+    class Mine(Exception):
+        pass
+
+    def handler(*_):
+        raise Mine
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(Mine):
+            solver.solve()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_hook_or_another_thread_stops_the_solver(solver_file, tmp_path):
+    solver = crema.Solver(solver_file, ENDLESS)
+    solver.on_iteration = lambda report: report.iteration == 4
+    assert solver.solve() is False
+    assert solver.iteration == 5
+    assert (tmp_path / "snap_iter_5.solverstate").exists()
+    solver.on_iteration = lambda report: report.iteration  # a number is no request
+    assert solver.step(2) is True
+    solver.on_iteration = None
+    threading.Timer(0.2, solver.stop).start()
+    assert solver.solve() is False
+    assert 7 < solver.iteration < 1000000
+
+
 def test_log_lines_are_the_published_ones(solver_file):
     script = ("import caffe, sys; s = caffe.SGDSolver(sys.argv[1]); caffe.log('hello'); s.solve()")
     run = subprocess.run([sys.executable, "-c", script, solver_file], capture_output=True,
@@ -170,7 +236,11 @@ def test_log_lines_are_the_published_ones(solver_file):
     assert re.search(r"\] Iteration 0, lr = 0.01", run.stderr)
     assert re.search(r"\] Iteration 10, Testing net \(#0\)", run.stderr)
     assert re.search(r"\]     Test net output #0: loss = [\d.]+", run.stderr)
-    assert "Snapshotting to" in run.stderr
+    assert re.search(r"\] Solving small$", run.stderr, re.M)
+    assert re.search(r"\] Snapshotting to binary proto file .*snap_iter_10.caffemodel\n"
+                     r"I.*\] Snapshotting solver state to binary proto file "
+                     r".*snap_iter_10.solverstate", run.stderr)
+    assert re.search(r"\] Optimization Done\.$", run.stderr, re.M)
     quiet = subprocess.run([sys.executable, "-c", script, solver_file], capture_output=True,
                            text=True, check=True, env={**os.environ, "GLOG_minloglevel": "2"})
     assert "Iteration" not in quiet.stderr

@@ -70,6 +70,55 @@ def test_writing_weights_counts_at_the_next_forward(deploy_net):
     np.testing.assert_allclose(net.blobs["conv"].data, 36, rtol=1e-5)
 
 
+@pytest.mark.parametrize("hold", [
+    lambda array: array,
+    lambda array: array[2:],
+    lambda array: array.reshape(-1),
+    lambda array: array.T,
+    np.asarray,
+    memoryview,
+], ids=["array", "part", "reshaped", "transposed", "asarray", "memoryview"])
+def test_any_view_of_weights_counts_while_it_is_held(deploy_net, hold):
+    """A view that is derived from an array of weights, when the array itself is gone."""
+    net = crema.Net(deploy_net)
+    blob = net.params["conv"][0]
+    net.blobs["data"].data[...] = 1
+    held = hold(blob.data)
+    for value in (1.0, 2.0):
+        net.forward()
+        blob.data  # another array comes and goes
+        net.forward()
+        np.asarray(held)[...] = value
+        net.forward()
+        np.testing.assert_allclose(net.blobs["conv"].data[:, 2:], 9 * value, rtol=1e-5)
+
+
+def test_weights_that_are_shared_count_in_both_nets(deploy_net):
+    one, two = crema.Net(deploy_net), crema.Net(deploy_net)
+    two.share_with(one)
+    two.blobs["data"].data[...] = 1
+    kept = one.params["conv"][0].data
+    for value in (1.0, 2.0):
+        two.forward()
+        one.forward()
+        kept[...] = value
+        two.forward()
+        np.testing.assert_allclose(two.blobs["conv"].data, 9 * value, rtol=1e-5)
+
+
+def test_an_array_of_weights_counts_when_its_blob_is_gone(deploy_net):
+    net = crema.Net(deploy_net)
+    net.blobs["data"].data[...] = 1
+    kept = net.params["conv"][0].data
+    net._params = None
+    gc.collect()
+    for value in (1.0, 2.0):
+        net.forward()
+        kept[...] = value
+        net.forward()
+        np.testing.assert_allclose(net.blobs["conv"].data, 9 * value, rtol=1e-5)
+
+
 def test_weights_have_the_published_order(deploy_net):
     net = crema.Net(deploy_net)
     assert net.params["conv"][0].data.shape == (16, 1, 3, 3)
@@ -163,6 +212,65 @@ def test_a_blob_is_an_array_for_numpy(deploy_net):
     assert address(np.asarray(blob)) == address(blob.data)
     assert address(np.from_dlpack(blob)) == address(blob.data)
     assert (blob.num, blob.channels, blob.height, blob.width, blob.count) == (2, 1, 8, 8, 128)
+
+
+def test_from_dlpack_of_arrays_and_blobs(deploy_net):
+    net = crema.Net(deploy_net)
+    for blob in (net.blobs["data"], net.params["conv"][0]):
+        shown = np.from_dlpack(blob.data)
+        blob.data[...] = 4
+        assert address(shown) == address(blob.data) and (shown == 4).all()
+        assert blob.__dlpack_device__() == (1, 0)
+    kept = np.from_dlpack(net.blobs["data"])
+    del net, blob
+    gc.collect()
+    assert (kept == 4).all()
+
+
+def test_array_interface(deploy_net):
+    class Other:
+        __array_interface__ = crema.Net(deploy_net).blobs["data"].__array_interface__
+
+    assert np.asarray(Other()).shape == (2, 1, 8, 8)
+
+
+class OnGpu:
+    """Stands for a tensor on a GPU, as numpy cannot read one."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __array__(self, *_, **__):
+        raise TypeError("the values are on the GPU")
+
+    def get(self):
+        return self.values
+
+
+def test_tensors_of_a_gpu_are_copied_there():
+    from crema import _device_array
+
+    class Taken:
+        given = None
+
+        def take_from_device(self, value, of_diff):
+            self.given = (value, of_diff)
+            return True
+
+    blob = Taken()
+    host = np.zeros((2, 3), np.float32)
+    array = _device_array.of(host, blob, True)
+    tensor = OnGpu(np.ones((2, 3)))
+    array[...] = tensor
+    assert blob.given == (tensor, True) and not host.any()
+    array[1] = OnGpu(np.full(3, 5))  # a part: through the host
+    np.testing.assert_array_equal(host, [[0, 0, 0], [5, 5, 5]])
+    array[0] = 2
+    array[:] += 1
+    np.testing.assert_array_equal(host, [[3, 3, 3], [6, 6, 6]])
 
 
 def test_torch_shares_memory_both_ways(deploy_net):

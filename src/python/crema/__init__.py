@@ -18,11 +18,21 @@ The package caffe beside this one has the names of pycaffe.
 """
 
 import os as _os
+import sys as _sys
 from typing import TYPE_CHECKING
 
 # Threads that wait for each other spin; as long as the program crema lets them (GNU OpenMP).
 if "OMP_WAIT_POLICY" not in _os.environ:
     _os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+
+# Functions of the libraries are bound at their first call, as in the program. Python binds all at
+# once, which takes longer than the rest of the import.
+_flags = _sys.getdlopenflags()
+_sys.setdlopenflags(_os.RTLD_LAZY)
+try:
+    from . import _crema as _crema
+finally:
+    _sys.setdlopenflags(_flags)
 
 from ._callbacks import Callback, CSVLogger, EarlyStopping, TimeLimit  # noqa: E402
 from ._context import (  # noqa: E402

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _crema
+from ._layer import BlobVec
 
 
 class Summary(str):
@@ -106,7 +107,7 @@ class Blobs(OrderedDict[str, _crema.Blob]):
         return _lines({name: [blob.shape] for name, blob in self.items()}) or "no blobs"
 
 
-class Params(OrderedDict[str, "list[_crema.Blob]"]):
+class Params(OrderedDict[str, BlobVec]):
     """Parameters by layer. A terminal shows a line a layer, with their shapes, and the total."""
 
     def __repr__(self) -> str:

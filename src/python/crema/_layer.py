@@ -9,8 +9,7 @@ A net has such a layer as
 from __future__ import annotations
 
 import importlib
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._crema import Blob
@@ -22,6 +21,13 @@ class BlobVec(list[Blob]):
     def __init__(self, add: Callable[[list[int]], Blob] | None = None):
         super().__init__()
         self._add = add
+
+    @classmethod
+    def of(cls, blobs: list[Blob]) -> BlobVec:
+        """Those of a layer that is complete."""
+        made = cls()
+        made.extend(blobs)
+        return made
 
     def add_blob(self, *dims: int) -> Blob:
         """For setup(): a parameter of this shape, of zeros. Its data may be set there."""
@@ -47,11 +53,18 @@ class Layer:
 
     Attributes: name, type, phase (crema.TRAIN or TEST), param_str, blobs (its parameters).
 
-    A layer without bottoms is a source of data. It may give each batch another shape.
+    A layer without bottoms is a source of data. It may give each batch another shape. Where its
+    class says `prefetch = N`, reshape and forward run up to N batches ahead, in order, in a thread
+    of the layer. An exception comes out of the pass that would use the batch.
     A layer with bottoms whose tops become smaller in forward says `shapes_from_values = True`, and
     reshape() sets the most that they may have.
     A layer that defines state() and set_state(state) goes on where it was when a run continues from
-    a snapshot: state() returns a dict of numbers and arrays.
+    a snapshot. state() returns numbers, strings and arrays, in dicts, lists and tuples: also the
+    state of a random generator of numpy or Python. Of a layer that runs ahead, it is the state
+    behind the last batch that the net has used.
+    On a GPU, data and diff are copies on the host, which go back when the net reads them;
+    torch.from_dlpack(bottom[0]) is the memory on the GPU. What a layer queues there has to be done
+    when the method returns: torch.cuda.synchronize().
     An exception stops the net, and comes out of forward() with its traceback.
     """
 
@@ -59,6 +72,7 @@ class Layer:
     type: str = "Python"
     phase: int = 1
     param_str: str = ""
+    prefetch: int = 0
     blobs: BlobVec
 
     def __init__(self, *_: Any):
@@ -100,30 +114,81 @@ def make(module: str, name: str, layer: str, param_str: str, phase: int,
     return made
 
 
-def encode_state(state: dict[str, Any]) -> list[list[float]]:
-    """state() as lists of numbers, of which the first is the names and shapes in JSON."""
+# A snapshot holds numbers of 64-bit floating point. Each has 6 bytes, which it keeps exactly.
+_BYTES = 6
+
+
+def encode_state(state: Any) -> bytes:
+    """state() as numbers: the structure in JSON, and behind it the bytes of the arrays."""
+    import json
+
     import numpy as np
 
-    if not isinstance(state, dict):
-        raise TypeError(f"state() of a layer returns a dict of numbers and arrays, "
-                        f"not {type(state).__name__}")
-    arrays = {key: np.asarray(value) for key, value in state.items()}
-    for key, array in arrays.items():
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"state()[{key!r}] is no number and no array of numbers")
-    names = [[key, list(array.shape), array.dtype.str] for key, array in arrays.items()]
-    header = [float(byte) for byte in json.dumps(names).encode()]
-    return [header, *([float(value) for value in array.ravel()] for array in arrays.values())]
+    arrays: list[bytes] = []
+    structure = json.dumps(_plain(state, arrays, "state()")).encode()
+    content = b"".join([len(structure).to_bytes(_BYTES, "little"), structure, *arrays])
+    size = len(content)
+    content = size.to_bytes(_BYTES, "little") + content + bytes(-size % _BYTES)
+    places = 256.0 ** np.arange(_BYTES)
+    return (np.frombuffer(content, np.uint8).reshape(-1, _BYTES) @ places).tobytes()
 
 
-def decode_state(stored: Iterable[Iterable[float]]) -> dict[str, Any]:
-    """The dict that encode_state() was given."""
+def decode_state(numbers: bytes) -> Any:
+    """What encode_state() was given."""
+    import json
+
     import numpy as np
 
-    header, *values = stored
-    names = json.loads(bytes(int(byte) for byte in header))
-    state: dict[str, Any] = {}
-    for (key, shape, dtype), numbers in zip(names, values):
-        array = np.array(list(numbers), dtype=np.float64).astype(dtype).reshape(shape)
-        state[key] = array if shape else array[()].item()
-    return state
+    stored = np.frombuffer(numbers, np.float64).astype("<u8").view(np.uint8)
+    content = stored.reshape(-1, 8)[:, :_BYTES].tobytes()
+    size = int.from_bytes(content[:_BYTES], "little")
+    content = content[_BYTES:_BYTES + size]
+    begin = _BYTES + int.from_bytes(content[:_BYTES], "little")
+    return _restored(json.loads(content[_BYTES:begin]), content[begin:])
+
+
+def _plain(value: Any, arrays: list[bytes], where: str) -> Any:
+    """`value` for JSON. What JSON does not have is a list that begins with the kind."""
+    import numpy as np
+
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return float(value)
+    if isinstance(value, (list, tuple)):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return [kind, *(_plain(item, arrays, f"{where}[{i}]") for i, item in enumerate(value))]
+    if isinstance(value, dict):
+        return ["dict", *([_plain(key, arrays, where), _plain(item, arrays, f"{where}[{key!r}]")]
+                          for key, item in value.items())]
+    if isinstance(value, bytes):
+        return ["bytes", value.decode("latin1")]
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{where} is a {type(value).__name__}; a layer's state is of numbers, "
+                        "strings, arrays of numbers, and lists, tuples and dicts of these")
+    offset = sum(map(len, arrays))
+    arrays.append(array.tobytes())
+    kind = "number" if isinstance(value, np.generic) else "array"
+    return [kind, array.dtype.str, list(array.shape), offset]
+
+
+def _restored(stored: Any, arrays: bytes) -> Any:
+    import numpy as np
+
+    if not isinstance(stored, list):
+        return stored
+    kind, *items = stored
+    if kind in ("list", "tuple"):
+        values = [_restored(item, arrays) for item in items]
+        return values if kind == "list" else tuple(values)
+    if kind == "dict":
+        return {_restored(key, arrays): _restored(item, arrays) for key, item in items}
+    if kind == "bytes":
+        return items[0].encode("latin1")
+    dtype, shape, offset = items
+    count = int(np.prod(shape, dtype=np.int64))
+    array = np.frombuffer(arrays, dtype, count, offset).reshape(shape).copy()
+    return array[()] if kind == "number" else array

@@ -11,6 +11,7 @@ from . import _crema
 from ._context import TEST, TRAIN, context
 from ._crema import Context
 from ._display import Blobs, NetDisplay, Params
+from ._layer import BlobVec
 from ._source import Source, path_of, source_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class NetLayer:
     """A layer of a net: its name, type, names of bottoms and tops, and parameters."""
 
     def __init__(self, name: str, kind: str, bottoms: list[str], tops: list[str],
-                 blobs: list[_crema.Blob]):
+                 blobs: BlobVec):
         self.name = name
         self.type = kind
         self.bottoms = bottoms
@@ -77,11 +78,13 @@ class Net(NetDisplay):
             files = [path_of(weights)]
         else:
             files = [path_of(file) for file in weights]
+        settings: dict[str, Any] = {
+            "level": level, "stages": list(stages or ()), "optimize": optimize,
+            "backward": backward, "keep": list(keep), "memory_budget": memory_budget}
         self._take(_crema.Net(
             context or _default_context(), *source_of(source), train=phase == TRAIN, weights=files,
-            level=level, stages=list(stages or ()), optimize=optimize, backward=backward,
-            share_with=None if share_with is None else share_with._core, keep=list(keep),
-            memory_budget=memory_budget))
+            share_with=None if share_with is None else share_with._core, **settings))
+        self._settings = settings
 
     @classmethod
     def _of(cls, core: _crema.Net) -> Net:
@@ -92,11 +95,13 @@ class Net(NetDisplay):
 
     def _take(self, core: _crema.Net) -> None:
         self._core = core
+        self._settings = {}
         self._rows = core.layers()
         self._blob_map: OrderedDict[str, _crema.Blob] = Blobs(
             (name, core.blob(name)) for name in core.blob_names())
+        self._output_blobs = [(name, self._blob_map[name]) for name in core.outputs]
         self._layers: list[Any] | None = None
-        self._params: OrderedDict[str, list[_crema.Blob]] | None = None
+        self._params: OrderedDict[str, BlobVec] | None = None
         self._hooks: dict[str, list[Hook]] = {}
 
     # What the net is.
@@ -127,7 +132,7 @@ class Net(NetDisplay):
         return self._blob_map
 
     @property
-    def params(self) -> OrderedDict[str, list[_crema.Blob]]:
+    def params(self) -> OrderedDict[str, BlobVec]:
         """The parameters of each layer that has any, such as [weights, bias]."""
         if self._params is None:
             self._params = Params(
@@ -135,7 +140,7 @@ class Net(NetDisplay):
         return self._params
 
     def _net_layers(self) -> list[NetLayer]:
-        return [NetLayer(*row, self._core.layer_blobs(index))
+        return [NetLayer(*row, BlobVec.of(self._core.layer_blobs(index)))
                 for index, row in enumerate(self._rows)]
 
     @property
@@ -201,8 +206,7 @@ class Net(NetDisplay):
         """
         if not inputs and blobs is None and start is None and end is None and not self._hooks:
             self._core.forward()
-            named = self._blob_map
-            return {name: named[name].data for name in self._core.outputs}
+            return {name: blob.data for name, blob in self._output_blobs}
         first = 0 if start is None else self._index(start)
         last = len(self._rows) - 1 if end is None else self._index(end)
         names = list(self.outputs if end is None else self._rows[last][3])
@@ -315,7 +319,8 @@ class Net(NetDisplay):
         return self._core.prototxt()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (type(self), self.to_bytes(), self.phase)
+        shapes = {name: self._blob_map[name].shape for name in self.inputs}
+        return _unpickled, (type(self), self.to_bytes(), self.phase, self._settings, shapes)
 
     def __repr__(self) -> str:
         phase = "TRAIN" if self._core.train else "TEST"
@@ -326,5 +331,13 @@ def _default_context() -> Context:
     return context()
 
 
-def _unpickled(kind: type[Net], message: bytes, phase: int) -> Net:
-    return kind._of(Net(message, phase=phase)._core)
+def _unpickled(kind: type[Net], message: bytes, phase: int, settings: dict[str, Any],
+               shapes: dict[str, tuple[int, ...]]) -> Net:
+    """A net with the weights of another one, and with the shapes of its inputs."""
+    made = Net(message, phase=phase, **settings)
+    net = kind._of(made._core)
+    net._settings = settings
+    for name, shape in shapes.items():
+        net.blobs[name].reshape(*shape)
+    net.reshape()
+    return net

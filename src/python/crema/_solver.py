@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -190,6 +188,9 @@ class _Interruption:
         self._core.stop()
 
     def __enter__(self) -> None:
+        import signal
+        import threading
+
         if (threading.current_thread() is threading.main_thread()
                 and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
             signal.signal(signal.SIGINT, self._catch)
@@ -197,6 +198,8 @@ class _Interruption:
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         if self._handles:
+            import signal
+
             signal.signal(signal.SIGINT, signal.default_int_handler)
         if self._caught and kind is None:
             raise KeyboardInterrupt

@@ -1,0 +1,115 @@
+#include "python/batches_ahead.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "crema/error.hpp"
+
+namespace crema::python {
+namespace {
+
+/// Those that exist, for stop_all(). It outlives what is static, as layers may.
+struct All {
+  std::mutex mutex;
+  std::vector<BatchesAhead*> sources;
+};
+
+All& all() {
+  static auto* const made = new All();
+  return *made;
+}
+
+}  // namespace
+
+std::vector<Blob*> BatchesAhead::Batch::blobs() const {
+  std::vector<Blob*> blobs;
+  for (const auto& top : tops) blobs.push_back(top.get());
+  return blobs;
+}
+
+BatchesAhead::BatchesAhead(int ahead, Blobs like, Make make)
+    : ahead_(ahead), make_(std::move(make)), slots_(static_cast<size_t>(ahead) + 1) {
+  for (Batch& batch : slots_) {
+    for (const Blob* const top : like)
+      batch.tops.push_back(std::make_unique<Blob>(top->shape(), top->data.dtype()));
+  }
+  const std::lock_guard lock(all().mutex);
+  all().sources.push_back(this);
+}
+
+BatchesAhead::~BatchesAhead() {
+  {
+    const std::lock_guard lock(all().mutex);
+    std::erase(all().sources, this);
+  }
+  stop();
+}
+
+void BatchesAhead::stop_all() {
+  const std::lock_guard lock(all().mutex);
+  for (BatchesAhead* const source : all().sources) source->stop();
+}
+
+void BatchesAhead::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  stops_ = failed_ = false;
+  made_ = taken_ = 0;
+  present_ = nullptr;
+}
+
+void BatchesAhead::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    // One more slot has the batch that is in use.
+    const auto ahead = static_cast<size_t>(ahead_);
+    changed_.wait(lock, [&] { return stops_ || (!failed_ && made_ < taken_ + ahead); });
+    if (stops_) return;
+    Batch& batch = slot(made_);
+    lock.unlock();
+    batch.error = nullptr;
+    try {
+      make_(batch);
+    } catch (...) {
+      batch.error = std::current_exception();
+    }
+    lock.lock();
+    failed_ = batch.error != nullptr;
+    ++made_;
+    changed_.notify_all();
+  }
+}
+
+BatchesAhead::Batch& BatchesAhead::next() {
+  if (present_ != nullptr) return *present_;
+  if (ahead_ == 0) {
+    make_(slots_[0]);
+    present_ = slots_.data();
+    return *present_;
+  }
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error& error) {
+      throw Error("cannot start a thread that makes batches ahead (", error.code().message(),
+                  "); set `prefetch = 0` in the class of the layer, or raise the limit on "
+                  "processes");
+    }
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return made_ > taken_; });
+  Batch& batch = slot(taken_++);
+  const std::exception_ptr error = std::exchange(batch.error, nullptr);
+  if (error != nullptr) failed_ = false;
+  changed_.notify_all();
+  if (error != nullptr) std::rethrow_exception(error);
+  present_ = &batch;
+  return batch;
+}
+
+}  // namespace crema::python
