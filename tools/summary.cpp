@@ -1,6 +1,10 @@
 // crema summary: what a net is and what was planned for it.
+#include "tools/summary.hpp"
+
 #include <algorithm>
+#include <cstdarg>
 #include <cstdio>
+#include <vector>
 
 #include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
@@ -16,17 +20,30 @@ struct Widths {
   int name = 5, type = 4;
 };
 
+/// Adds what printf() would print.
+__attribute__((format(printf, 2, 3))) void append_printed(std::string& all, const char* form, ...) {
+  va_list values, again;
+  va_start(values, form);
+  va_copy(again, values);
+  const int length = std::vsnprintf(nullptr, 0, form, values);
+  va_end(values);
+  std::vector<char> made(static_cast<size_t>(length) + 1);
+  std::vsnprintf(made.data(), made.size(), form, again);
+  va_end(again);
+  all.append(made.data(), static_cast<size_t>(length));
+}
+
 /// What stands behind the engine of a step.
 std::string remarks(const NetStep& step, const StepTraffic& traffic) {
   const std::string where = placement(traffic);
   return text(where.empty() ? "" : " ", where, step.detail.empty() ? "" : " ", step.detail);
 }
 
-void print_row(const std::vector<NetValue>& values, const LayerSummary& row,
-               const StepTraffic& traffic, const Widths& widths) {
+void add_row(std::string& all, const std::vector<NetValue>& values, const LayerSummary& row,
+             const StepTraffic& traffic, const Widths& widths) {
   if (!row.fused_into.empty()) {
-    std::printf("%-*s %-*s in '%s'\n", widths.name, printable(row.name).c_str(), widths.type,
-                row.type.c_str(), printable(row.fused_into).c_str());
+    append_printed(all, "%-*s %-*s in '%s'\n", widths.name, printable(row.name).c_str(),
+                   widths.type, row.type.c_str(), printable(row.fused_into).c_str());
     return;
   }
   std::vector<std::string> shapes;
@@ -36,25 +53,26 @@ void print_row(const std::vector<NetValue>& values, const LayerSummary& row,
     shapes.push_back(value.shape.str());
     bytes += static_cast<double>(value.bytes);
   }
-  std::printf("%-*s %-*s %-20s %10lld %9.3f %9s %-13s %s%s\n", widths.name,
-              printable(row.name).c_str(), widths.type, row.type.c_str(),
-              joined(shapes, " ").c_str(), static_cast<long long>(row.params),
-              row.flops.forward / 1e9, human_bytes(bytes).c_str(), row.top_format.c_str(),
-              row.engine.c_str(), remarks(row, traffic).c_str());
+  append_printed(all, "%-*s %-*s %-20s %10lld %9.3f %9s %-13s %s%s\n", widths.name,
+                 printable(row.name).c_str(), widths.type, row.type.c_str(),
+                 joined(shapes, " ").c_str(), static_cast<long long>(row.params),
+                 row.flops.forward / 1e9, human_bytes(bytes).c_str(), row.top_format.c_str(),
+                 row.engine.c_str(), remarks(row, traffic).c_str());
 }
 
-void print_conversion(const std::vector<NetValue>& values, const NetStep& step,
-                      const StepTraffic& traffic, const Widths& widths) {
+void add_conversion(std::string& all, const std::vector<NetValue>& values, const NetStep& step,
+                    const StepTraffic& traffic, const Widths& widths) {
   const std::string where = placement(traffic);
   const NetValue& top = values[static_cast<size_t>(step.tops[0])];
-  std::printf("%-*s %-*s %-20s %10s %9s %9s %-13s from %s%s%s\n", widths.name,
-              printable(step.name).c_str(), widths.type, step.type.c_str(), top.shape.str().c_str(),
-              "", "", "", step.top_format.c_str(), step.bottom_format.c_str(),
-              where.empty() ? "" : ", ", where.c_str());
+  append_printed(all, "%-*s %-*s %-20s %10s %9s %9s %-13s from %s%s%s\n", widths.name,
+                 printable(step.name).c_str(), widths.type, step.type.c_str(),
+                 top.shape.str().c_str(), "", "", "", step.top_format.c_str(),
+                 step.bottom_format.c_str(), where.empty() ? "" : ", ", where.c_str());
 }
 
 /// What of a net on a device is on the host, in a line. Data sources do not count.
-void print_placement(const std::vector<NetStep>& steps, const std::vector<StepTraffic>& traffic) {
+void add_placement(std::string& all, const std::vector<NetStep>& steps,
+                   const std::vector<StepTraffic>& traffic) {
   int on_host = 0, of = 0;
   double to_host = 0, to_device = 0;
   for (size_t s = 0; s < steps.size(); ++s) {
@@ -64,9 +82,66 @@ void print_placement(const std::vector<NetStep>& steps, const std::vector<StepTr
     ++of;
     if (traffic[s].is_on_host()) ++on_host;
   }
-  std::printf("on the host: %d of %d layers; an iteration moves %s from the device and %s to it\n",
-              on_host, of, human_bytes(to_host).c_str(), human_bytes(to_device).c_str());
+  append_printed(
+      all, "on the host: %d of %d layers; an iteration moves %s from the device and %s to it\n",
+      on_host, of, human_bytes(to_host).c_str(), human_bytes(to_device).c_str());
 }
+
+}  // namespace
+
+std::string summary_of(const Net& net) {
+  std::string all;
+  const std::vector<LayerSummary> rows = net.summary();
+  Widths widths;
+  const auto widen = [&](const NetStep& of) {
+    widths.name = std::max(widths.name, static_cast<int>(printable(of.name).size()));
+    widths.type = std::max(widths.type, static_cast<int>(of.type.size()));
+  };
+  for (const LayerSummary& row : rows) widen(row);
+  for (const NetStep& each : net.steps()) widen(each);
+  append_printed(all, "%-*s %-*s %-20s %10s %9s %9s %-13s %s\n", widths.name, "layer", widths.type,
+                 "type", "tops", "params", "GFLOP", "bytes", "format", "engine");
+  double forward = 0, backward = 0;
+  const std::vector<NetValue> values = net.values();
+  const std::vector<StepTraffic> traffic = step_traffic(net);
+  size_t step = 0;
+  const auto add_conversions = [&] {
+    for (; step < net.steps().size() && net.steps()[step].layer < 0; ++step) {
+      add_conversion(all, values, net.steps()[step], traffic[step], widths);
+    }
+  };
+  for (const auto& row : rows) {
+    if (row.fused_into.empty()) {
+      add_conversions();
+      add_row(all, values, row, traffic[step++], widths);
+    } else {
+      add_row(all, values, row, {}, widths);
+    }
+    forward += row.flops.forward;
+    backward += row.flops.backward;
+  }
+  add_conversions();
+  const MemoryPlan memory = net.memory();
+  auto bytes = [](size_t n) { return human_bytes(static_cast<double>(n)); };
+  int64_t learned = 0, statistics = 0;
+  for (const auto& segment : net.params().segments())
+    (segment.parameter->learnable ? learned : statistics) += segment.count;
+  append_printed(all, "\n%lld parameters", static_cast<long long>(learned));
+  if (statistics > 0)
+    append_printed(all, " and %lld statistics", static_cast<long long>(statistics));
+  append_printed(all, ", %.3f GFLOP forward, %.3f backward\n", forward / 1e9, backward / 1e9);
+  append_printed(all,
+                 "memory: %s: %s activations (%s without sharing), %s parameters, %s engines\n",
+                 bytes(memory.activations + memory.parameters + memory.engines).c_str(),
+                 bytes(memory.activations).c_str(), bytes(memory.activations_unshared).c_str(),
+                 bytes(memory.parameters).c_str(), bytes(memory.engines).c_str());
+  if (net.context().on_gpu()) add_placement(all, net.steps(), traffic);
+  for (const auto& note : net.notes())
+    append_printed(all, "note: %s\n", printable_message(note).c_str());
+  return all;
+}
+
+namespace {
 
 int summary(const std::vector<std::string>& arguments) {
   refuse_arguments("summary", arguments, "give the net with --model=FILE");
@@ -76,50 +151,7 @@ int summary(const std::vector<std::string>& arguments) {
   Context context(options);
   log_planning("net");
   const Net net(FLAGS_model, context, net_options(Phase::train));
-  const std::vector<LayerSummary> rows = net.summary();
-  Widths widths;
-  const auto widen = [&](const NetStep& of) {
-    widths.name = std::max(widths.name, static_cast<int>(printable(of.name).size()));
-    widths.type = std::max(widths.type, static_cast<int>(of.type.size()));
-  };
-  for (const LayerSummary& row : rows) widen(row);
-  for (const NetStep& each : net.steps()) widen(each);
-  std::printf("%-*s %-*s %-20s %10s %9s %9s %-13s %s\n", widths.name, "layer", widths.type, "type",
-              "tops", "params", "GFLOP", "bytes", "format", "engine");
-  double forward = 0, backward = 0;
-  const std::vector<NetValue> values = net.values();
-  const std::vector<StepTraffic> traffic = step_traffic(net);
-  size_t step = 0;
-  const auto print_conversions = [&] {
-    for (; step < net.steps().size() && net.steps()[step].layer < 0; ++step) {
-      print_conversion(values, net.steps()[step], traffic[step], widths);
-    }
-  };
-  for (const auto& row : rows) {
-    if (row.fused_into.empty()) {
-      print_conversions();
-      print_row(values, row, traffic[step++], widths);
-    } else {
-      print_row(values, row, {}, widths);
-    }
-    forward += row.flops.forward;
-    backward += row.flops.backward;
-  }
-  print_conversions();
-  const MemoryPlan memory = net.memory();
-  auto bytes = [](size_t n) { return human_bytes(static_cast<double>(n)); };
-  int64_t learned = 0, statistics = 0;
-  for (const auto& segment : net.params().segments())
-    (segment.parameter->learnable ? learned : statistics) += segment.count;
-  std::printf("\n%lld parameters", static_cast<long long>(learned));
-  if (statistics > 0) std::printf(" and %lld statistics", static_cast<long long>(statistics));
-  std::printf(", %.3f GFLOP forward, %.3f backward\n", forward / 1e9, backward / 1e9);
-  std::printf("memory: %s: %s activations (%s without sharing), %s parameters, %s engines\n",
-              bytes(memory.activations + memory.parameters + memory.engines).c_str(),
-              bytes(memory.activations).c_str(), bytes(memory.activations_unshared).c_str(),
-              bytes(memory.parameters).c_str(), bytes(memory.engines).c_str());
-  if (context.on_gpu()) print_placement(net.steps(), traffic);
-  for (const auto& note : net.notes()) std::printf("note: %s\n", printable_message(note).c_str());
+  std::fputs(summary_of(net).c_str(), stdout);
   return 0;
 }
 

@@ -296,14 +296,20 @@ void bind_blob(nb::module_& module) {
   type.def_prop_ro(
       "count", [](const BlobView& blob) { return blob.shape().count(); }, "The number of values.");
   const char* const names[] = {"num", "channels", "height", "width"};
+  const char* const said[] = {"shape[0]; 1 without that axis.", "shape[1]; 1 without that axis.",
+                              "shape[2]; 1 without that axis.", "shape[3]; 1 without that axis."};
   for (int axis = 0; axis < 4; ++axis)
-    type.def_prop_ro(names[axis], [axis](const BlobView& blob) { return dim_or_1(blob, axis); });
+    type.def_prop_ro(
+        names[axis], [axis](const BlobView& blob) { return dim_or_1(blob, axis); }, said[axis]);
   type.def(
       "reshape", [](BlobView& blob, const nb::args& dims) { blob.reshape(shape_of(dims)); },
       "Sets the shape of an input: reshape(1, 3, 227, 227). The next forward follows it.");
   type.def("on_device", &BlobView::on_device, nb::arg("of_diff") = false,
            "The values as an object with __dlpack__, where the net computes.");
-  type.def("take_from_device", &BlobView::take_from_device, nb::arg("array"), nb::arg("of_diff"));
+  type.def(
+      "take_from_device", &BlobView::take_from_device, nb::arg("array"), nb::arg("of_diff"),
+      "Copies from a DLPack array on the net's device into the values, or with of_diff into the "
+      "gradients. False if it lies elsewhere.");
   type.def_prop_ro("_gpu_data_ptr", [](BlobView& blob) { return blob.device_pointer(false); });
   type.def_prop_ro("_gpu_diff_ptr", [](BlobView& blob) { return blob.device_pointer(true); });
   type.def("__dlpack__", [](BlobView& blob, const nb::kwargs& options) {

@@ -55,17 +55,26 @@ void bind_context(nb::module_& module) {
       .def("__init__", make_context, nb::arg("device").none() = nb::none(), nb::kw_only(),
            nb::arg("threads") = 0, nb::arg("seed") = 1701, nb::arg("engine") = "",
            nb::arg("tune") = true, nb::arg("tuning_file").none() = nb::none())
-      .def_prop_ro("device",
-                   [](const SharedContext& self) -> std::optional<int> {
-                     if (!self.context->on_gpu()) return std::nullopt;
-                     return self.context->device().index;
-                   })
-      .def_prop_ro("threads", [](const SharedContext& self) { return self.context->threads(); })
-      .def_prop_ro("seed", [](const SharedContext& self) { return self.context->seed(); })
-      .def("synchronize", [](const SharedContext& self) {
-        const nb::gil_scoped_release release;
-        if (self.context->on_gpu()) self.context->backend().synchronize();
-      });
+      .def_prop_ro(
+          "device",
+          [](const SharedContext& self) -> std::optional<int> {
+            if (!self.context->on_gpu()) return std::nullopt;
+            return self.context->device().index;
+          },
+          "The number of the GPU; None on the CPU.")
+      .def_prop_ro(
+          "threads", [](const SharedContext& self) { return self.context->threads(); },
+          "How many threads compute.")
+      .def_prop_ro(
+          "seed", [](const SharedContext& self) { return self.context->seed(); },
+          "The seed of fillers and random layers.")
+      .def(
+          "synchronize",
+          [](const SharedContext& self) {
+            const nb::gil_scoped_release release;
+            if (self.context->on_gpu()) self.context->backend().synchronize();
+          },
+          "Waits for what the GPU has been given to do; on the CPU nothing is left.");
   module.def("why_no_gpu", why_no_gpu);
 }
 

@@ -88,7 +88,8 @@ void bind_log(nb::module_& module) {
   if (std::getenv("GLOG_minloglevel") == nullptr) FLAGS_minloglevel = google::GLOG_WARNING;
   module.def("set_log_level", set_log_level, nb::arg("level"),
              "Messages below this level are not shown: 0 all, 1 warnings, 2 errors, 3 none.");
-  module.def("log_level", log_level);
+  module.def("log_level", log_level,
+             "The level from which on messages are shown, as set_log_level() takes it.");
   module.def("log", write_log, nb::arg("message"), "Shows a message of level 0.");
 }
 

@@ -1,6 +1,7 @@
 // crema._crema: what the package crema calls. src/python/README.md says who calls whom.
 #include <nanobind/nanobind.h>
 
+#include "python/analysis.hpp"
 #include "python/blob.hpp"
 #include "python/context.hpp"
 #include "python/errors.hpp"
@@ -23,6 +24,7 @@ NB_MODULE(_crema, module) {
   bind_blob(module);
   bind_net(module);
   bind_solver(module);
+  bind_analysis(module);
   bind_python_layer(module);
   bind_program(module);
 }

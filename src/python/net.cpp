@@ -276,9 +276,11 @@ void set_memory_data(const SharedNet& self, const std::string& layer, const nb::
 
 void bind_net(nb::module_& module) {
   nb::class_<LoadReport>(module, "LoadReport", "What became of each layer's weights.")
-      .def_ro("loaded", &LoadReport::loaded)
-      .def_ro("missing", &LoadReport::missing)
-      .def_ro("unused", &LoadReport::unused)
+      .def_ro("loaded", &LoadReport::loaded, "Names of the layers whose weights were copied.")
+      .def_ro("missing", &LoadReport::missing,
+              "Names of the layers with parameters that found no weights, and keep theirs.")
+      .def_ro("unused", &LoadReport::unused,
+              "Names of the layers with weights that the net does not have.")
       .def("__str__", &LoadReport::str);
   nb::class_<SharedNet>(module, "Net", nb::is_weak_referenceable())
       .def("__init__", make_net, nb::arg("context"), nb::arg("source"), nb::arg("kind"),

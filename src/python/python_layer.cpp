@@ -256,7 +256,9 @@ void bind_python_layer(nb::module_& module) {
     const nb::gil_scoped_release release;
     BatchesAhead::stop_all();
   }));
-  module.def("layer_types", [] { return Registry::instance().types(); });
+  module.def(
+      "layer_types", [] { return Registry::instance().types(); },
+      "The types that a layer of a prototxt may have, those of plug-ins too.");
 }
 
 }  // namespace crema::python

@@ -74,6 +74,12 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
   /// Ends what runs behind the present iteration. Any thread may call it.
   void stop() { stops_ = true; }
 
+  /// The reports of iterations since the last call. Any thread may call it.
+  std::vector<IterationReport> take_reports() {
+    const std::lock_guard lock(reports_mutex_);
+    return std::exchange(reports_, {});
+  }
+
   /// Runs `body` without the GIL, when no other thread runs one of the nets. Raises what stopped
   /// it.
   template <class Body>
@@ -147,6 +153,11 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
   }
 
   void tell(const IterationReport& report) {
+    {
+      // Python reads them when it looks at the history: an iteration does not wait for the GIL.
+      const std::lock_guard lock(reports_mutex_);
+      reports_.push_back(report);
+    }
     seconds_ += report.seconds;
     ++iterations_;
     if (param_.display() > 0 && report.iteration % param_.display() == 0) {
@@ -166,6 +177,8 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
   std::shared_ptr<std::recursive_mutex> busy_ = std::make_shared<std::recursive_mutex>();
   std::unique_ptr<Solver> solver_;
   std::optional<nb::python_error> raised_;  // by a signal
+  std::mutex reports_mutex_;
+  std::vector<IterationReport> reports_;
   std::atomic<bool> stops_ = false;
   int depth_ = 0;
   Clock::time_point look_at_ = Clock::time_point::min();  // for signals
@@ -217,24 +230,48 @@ void bind_hook(nb::class_<SharedSolver>& type, const char* name, nb::object Solv
 
 void bind_reports(nb::module_& module) {
   nb::class_<IterationReport>(module, "IterationReport", "What an iteration gave.")
-      .def_ro("iteration", &IterationReport::iteration)
-      .def_ro("max_iterations", &IterationReport::max_iterations)
-      .def_ro("loss", &IterationReport::loss)
-      .def_ro("smoothed_loss", &IterationReport::smoothed_loss)
-      .def_ro("rate", &IterationReport::rate)
-      .def_ro("seconds", &IterationReport::seconds)
-      .def_ro("data_wait", &IterationReport::data_wait)
-      .def_ro("images", &IterationReport::images);
+      .def_ro("iteration", &IterationReport::iteration, "The number of the iteration, from 0.")
+      .def_ro("max_iterations", &IterationReport::max_iterations,
+              "max_iter of the settings; 0 without.")
+      .def_ro("loss", &IterationReport::loss, "The loss of this iteration.")
+      .def_ro("smoothed_loss", &IterationReport::smoothed_loss,
+              "The mean loss over the last average_loss iterations.")
+      .def_ro("rate", &IterationReport::rate, "The learning rate.")
+      .def_ro("seconds", &IterationReport::seconds, "The wall time of this iteration.")
+      .def_ro("data_wait", &IterationReport::data_wait,
+              "The seconds of it that forward waited for data.")
+      .def_ro("images", &IterationReport::images,
+              "The records read; 0 where no data layer counts them.")
+      .def("__repr__", [](const IterationReport& report) {
+        return text("<crema.IterationReport of iteration ", report.iteration, ": loss ",
+                    report.loss, ", rate ", report.rate, ">");
+      });
   nb::class_<TestReport>(module, "TestReport", "What a test gave.")
-      .def_ro("iteration", &TestReport::iteration)
-      .def_ro("net", &TestReport::net)
-      .def_ro("loss", &TestReport::loss)
-      .def_ro("is_best", &TestReport::is_best)
-      .def_prop_ro("outputs", [](const TestReport& report) {
-        nb::list outputs;
-        for (const TestReport::Output& output : report.outputs)
-          outputs.append(nb::make_tuple(output.name, output.index, output.value));
-        return outputs;
+      .def_ro("iteration", &TestReport::iteration, "The number of iterations done.")
+      .def_ro("net", &TestReport::net, "The index of the test net.")
+      .def_ro("loss", &TestReport::loss,
+              "The weighted sum of the losses, averaged over the batches.")
+      .def_ro("is_best", &TestReport::is_best,
+              "Whether it is the best so far by snapshot_best of the settings.")
+      .def_prop_ro(
+          "outputs",
+          [](const TestReport& report) {
+            nb::list outputs;
+            for (const TestReport::Output& output : report.outputs)
+              outputs.append(nb::make_tuple(output.name, output.index, output.value));
+            return outputs;
+          },
+          "(name, index, value) of each value of the outputs, averaged over the batches.")
+      .def("__repr__", [](const TestReport& report) {
+        std::string said = text("<crema.TestReport at iteration ", report.iteration);
+        if (report.net > 0) said += text(" of net ", report.net);
+        for (const TestReport::Output& output : report.outputs) {
+          said += said.find(':') == std::string::npos ? ": " : ", ";
+          said += output.name;
+          if (output.index > 0) said += text("[", output.index, "]");
+          said += text(" ", output.value);
+        }
+        return said + ">";
       });
 }
 
@@ -259,6 +296,7 @@ void bind_solver(nb::module_& module) {
   type.def_prop_ro("message",
                    [](const SharedSolver& self) { return bytes_of(self.holder->param()); });
   type.def("stop", [](const SharedSolver& self) { self.holder->stop(); });
+  type.def("take_reports", [](const SharedSolver& self) { return self.holder->take_reports(); });
   type.def("solve", [](const SharedSolver& self) {
     log_solve(self.holder->solver().net().name(), self.holder->param());
     const bool done = self.holder->alone([&] { return self.holder->solver().solve(); });

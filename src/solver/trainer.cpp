@@ -453,6 +453,7 @@ struct Trainer::TestSums {
 
 std::vector<TestReport> Trainer::test() {
   settle(0);
+  stopped_behind_tests_ = false;
   std::vector<TestReport> reports;
   TestScope scope(*this);
   const WeightAverage::InNet averaged(average_.get(), param_->ema_test());
@@ -475,6 +476,8 @@ std::vector<TestReport> Trainer::test() {
   remember_test(reports);
   // Within the scope: the positions in the data before the test go into the snapshot.
   keep_best(reports);
+  // Who decides by the result does not wait for another iteration.
+  stopped_behind_tests_ = !reports.empty() && asked_to_stop();
   return reports;
 }
 

@@ -129,7 +129,7 @@ class Trainer {
 
   bool test_due() const;
   /// As test(). Returns false if stopped.
-  bool run_tests() { return test().size() == test_nets_.size(); }
+  bool run_tests() { return test().size() == test_nets_.size() && !stopped_behind_tests_; }
   /// What the batches of a test gave of each output.
   struct TestSums;
   /// Runs one batch of the report's net and adds its values.
@@ -190,6 +190,7 @@ class Trainer {
   std::deque<std::vector<RecordCursor>> positions_;
   std::deque<IterationReport> done_;  // on_iteration is to be told of them
   bool telling_ = false;
+  bool stopped_behind_tests_ = false;  // by poll, when the last tests were complete
   bool queues_ahead_ = true;
   int iteration_ = 0;
   int last_snapshot_ = -1;    // its iteration

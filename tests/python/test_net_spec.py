@@ -5,6 +5,8 @@ import glob
 import inspect
 import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ pytest.importorskip("google.protobuf")
 from google.protobuf import text_format  # noqa: E402
 
 import caffe  # noqa: E402
+import crema  # noqa: E402
 from caffe import layers as L  # noqa: E402
 from caffe import params as P  # noqa: E402
 from caffe.net_spec import assign_proto, param_name_dict, to_proto  # noqa: E402
@@ -283,7 +286,7 @@ def test_settings_are_those_of_the_list_of_published_types():
     path = os.path.join(os.path.dirname(__file__), "..", "..", "layers", "published_types.txt")
     if not os.path.exists(path):
         pytest.skip("the sources are not there")
-    from caffe.net_spec import _settings_of
+    from crema.net_spec import _settings_of
 
     for line in open(path):
         if line.startswith("#") or not line.strip():
@@ -293,3 +296,57 @@ def test_settings_are_those_of_the_list_of_published_types():
         assert set(settings) <= set(known), name
         own = name.lower() + "param"
         assert all(each in settings or each.replace("_", "") == own for each in known), name
+
+
+# The same under crema's own name.
+
+def test_crema_has_them_without_caffe():
+    script = """
+import sys
+sys.modules['caffe'] = None
+import crema
+assert 'google.protobuf' not in sys.modules  # until it is needed
+from crema import NetSpec, layers as L, params as P, messages
+n = NetSpec()
+n.data = L.Input(shape=dict(dim=[2, 1, 8, 8]))
+n.pool = L.Pooling(n.data, pool=P.Pooling.MAX, kernel_size=2, stride=2)
+net = crema.Net(n)
+assert net.blobs['pool'].shape == (2, 1, 4, 4)
+assert isinstance(n.to_proto(), messages.NetParameter)
+for text in (n.to_prototxt(), net.to_prototxt()):
+    assert crema.Net(text).blobs['pool'].shape == (2, 1, 4, 4)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_caffes_names_are_cremas():
+    assert caffe.NetSpec is crema.NetSpec and caffe.layers is crema.layers
+    assert caffe.params is crema.params and caffe.to_proto is crema.to_proto
+    assert crema.messages.NetParameter is caffe_pb2.NetParameter
+
+
+def test_completion_by_tab():
+    assert {"Convolution", "ReLU", "Python"} <= set(dir(crema.layers))
+    assert "Pooling" in dir(crema.params) and "AVE" in dir(crema.params.Pooling)
+    spec = small(crema.NetSpec())
+    assert {"conv", "to_prototxt", "to_svg"} <= set(dir(spec))
+    assert {"NetSpec", "layers", "params", "messages", "train"} <= set(dir(crema))
+
+
+def test_a_wrong_layer_type_is_answered_by_the_nearest():
+    x = L.Input(shape=dict(dim=[1, 3, 8, 8]))
+    with pytest.raises(AttributeError, match="did you mean Convolution"):
+        L.Convolutoin(x, num_output=3)
+    with pytest.raises(AttributeError, match="Convolution has no parameter.*did you mean num_output"):
+        L.Convolution(x, num_outputs=3)
+    with pytest.raises(AttributeError, match="FillerParameter.*did you mean type"):
+        L.Convolution(x, num_output=3, weight_filler=dict(typ="xavier"))
+    plugged = L.MyOwnLayer(x, name="mine", loss_weight=2)  # of a plug-in
+    assert to_proto(plugged).layer[1].type == "MyOwnLayer"
+
+
+def test_jupyter_shows_a_picture():
+    page = small(crema.NetSpec())._repr_html_()
+    assert page.startswith("<svg") and "Convolution 3x3" in page and "ip" in page
+    assert "<svg" not in crema.NetSpec()._repr_html_()

@@ -3,6 +3,8 @@
 Its names and behaviour are those of pycaffe; what it is made of is the package crema.
 """
 
+from typing import TYPE_CHECKING
+
 from crema import TEST, TRAIN, Error, Layer, __version__
 
 from .pycaffe import (
@@ -31,6 +33,12 @@ from .pycaffe import (
     solver_rank,
 )
 
+if TYPE_CHECKING:
+    from . import classifier, coord_map, detector, draw, io, net_spec, proto  # noqa: F401
+    from .classifier import Classifier
+    from .detector import Detector
+    from .net_spec import NetSpec, layers, params, to_proto
+
 # Modules that need more than numpy, or that most scripts do not use, are imported at first use.
 _MODULES = ("io", "net_spec", "classifier", "detector", "draw", "coord_map", "proto", "pycaffe",
             "_caffe")
@@ -38,18 +46,20 @@ _FROM = {"Classifier": "classifier", "Detector": "detector", "layers": "net_spec
          "params": "net_spec", "NetSpec": "net_spec", "to_proto": "net_spec"}
 
 
-def __getattr__(name):
-    import importlib
+if not TYPE_CHECKING:  # to whom all names would be right
 
-    if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)
-    if name in _FROM:
-        value = getattr(importlib.import_module(f".{_FROM[name]}", __name__), name)
-        globals()[name] = value
-        return value
-    if name in _OLD:
-        raise AttributeError(f"caffe.{name} is of 2014's pycaffe; use {_OLD[name]}")
-    raise AttributeError(f"module 'caffe' has no attribute {name!r}")
+    def __getattr__(name):
+        import importlib
+
+        if name in _MODULES:
+            return importlib.import_module(f".{name}", __name__)
+        if name in _FROM:
+            value = getattr(importlib.import_module(f".{_FROM[name]}", __name__), name)
+            globals()[name] = value
+            return value
+        if name in _OLD:
+            raise AttributeError(f"caffe.{name} is of 2014's pycaffe; use {_OLD[name]}")
+        raise AttributeError(f"module 'caffe' has no attribute {name!r}")
 
 
 _OLD = {

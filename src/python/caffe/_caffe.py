@@ -6,4 +6,4 @@ from crema._layer import BlobVec
 from .pycaffe import *  # noqa: F403
 from .pycaffe import __all__ as _names
 
-__all__ = [*_names, "Blob", "BlobVec", "Layer"]
+__all__ = [*_names, "Blob", "BlobVec", "Layer"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -6,9 +6,20 @@ import os
 import tempfile
 import time
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import crema
 from crema import TEST, TRAIN, _context, _crema
+from crema._crema import Blob
+from crema._net import NetLayer
+from crema._source import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from crema import Layer
+
+    Array = np.ndarray[Any, Any]
 
 if "GLOG_minloglevel" not in os.environ:
     # As Caffe: messages are shown unless the variable says otherwise.
@@ -18,7 +29,7 @@ if "GLOG_minloglevel" not in os.environ:
 class Net(crema.Net):
     """Net(network_file, phase, level=0, stages=None, weights=None), or Net(file, weights, phase)."""
 
-    def __init__(self, network_file=None, *args, **settings):
+    def __init__(self, network_file: Any = None, *args: Any, **settings: Any) -> None:
         network_file = settings.pop("model", network_file)
         if network_file is None:
             network_file = settings.pop("network_file")
@@ -28,18 +39,18 @@ class Net(crema.Net):
         phase = settings.pop("phase", None)
         level = settings.pop("level", 0)
         stages = settings.pop("stages", None)
-        args = list(args)
-        if args and not _is_phase(args[0]):
-            weights = args.pop(0)
-        if args:
-            phase = args.pop(0)
-        if args:
-            level = args.pop(0)
-        if args:
-            stages = args.pop(0)
-        if args:
-            weights = args.pop(0)
-        if args:
+        rest = list(args)
+        if rest and not _is_phase(rest[0]):
+            weights = rest.pop(0)
+        if rest:
+            phase = rest.pop(0)
+        if rest:
+            level = rest.pop(0)
+        if rest:
+            stages = rest.pop(0)
+        if rest:
+            weights = rest.pop(0)
+        if rest:
             raise TypeError("Net takes at most a file, a phase, a level, stages and weights")
         if phase is None:
             raise TypeError("Net needs a phase: caffe.Net(proto, weights, caffe.TEST)")
@@ -49,68 +60,68 @@ class Net(crema.Net):
     # What scripts reach for with an underscore.
 
     @property
-    def _layer_names(self):
+    def _layer_names(self) -> list[str]:
         return self.layer_names
 
     @property
-    def _blob_names(self):
+    def _blob_names(self) -> list[str]:
         return list(self.blobs)
 
     @property
-    def _blobs(self):
+    def _blobs(self) -> list[Blob]:
         return list(self.blobs.values())
 
     @property
-    def _inputs(self):
+    def _inputs(self) -> list[int]:
         names = self._blob_names
         return [names.index(name) for name in self.inputs]
 
     @property
-    def _outputs(self):
+    def _outputs(self) -> list[int]:
         names = self._blob_names
         return [names.index(name) for name in self.outputs]
 
     @property
-    def _blob_loss_weights(self):
+    def _blob_loss_weights(self) -> list[float]:
         return [self._core.loss_weight(name) for name in self.blobs]
 
-    def _top_ids(self, layer):
+    def _top_ids(self, layer: int) -> list[int]:
         names = self._blob_names
         return [names.index(name) for name in self._rows[layer][3]]
 
-    def _bottom_ids(self, layer):
+    def _bottom_ids(self, layer: int) -> list[int]:
         names = self._blob_names
         return [names.index(name) for name in self._rows[layer][2]]
 
-    def _forward(self, start, end):
+    def _forward(self, start: int, end: int) -> float:
         return self._run_forward(start, end)
 
-    def _backward(self, start, end):
+    def _backward(self, start: int, end: int) -> None:
         self._run_backward(start, end)
 
     @property
-    def layer_dict(self):
+    def layer_dict(self) -> OrderedDict[str, NetLayer | Layer]:
         """The layers by name."""
         return OrderedDict(zip(self.layer_names, self.layers))
 
     @property
-    def blob_loss_weights(self):
+    def blob_loss_weights(self) -> OrderedDict[str, float]:
         """The weight of each blob in the loss; 0 of what is no loss."""
         return OrderedDict((name, self._core.loss_weight(name)) for name in self.blobs)
 
     @property
-    def top_names(self):
+    def top_names(self) -> OrderedDict[str, list[str]]:
         """The names of the tops of each layer."""
         return OrderedDict((row[0], list(row[3])) for row in self._rows)
 
     @property
-    def bottom_names(self):
+    def bottom_names(self) -> OrderedDict[str, list[str]]:
         """The names of the bottoms of each layer."""
         return OrderedDict((row[0], list(row[2])) for row in self._rows)
 
     # Batches.
 
-    def _batch(self, blobs):
+    def _batch(self, blobs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         import numpy as np
 
         count = len(next(iter(blobs.values())))
@@ -124,11 +135,11 @@ class Net(crema.Net):
                         for name, values in part.items()}
             yield part
 
-    def forward_all(self, blobs=None, **kwargs):
+    def forward_all(self, blobs: Iterable[str] | None = None, **kwargs: Any) -> dict[str, Array]:
         """Runs any number of samples in batches; returns copies."""
         import numpy as np
 
-        outs = {name: [] for name in list(self.outputs) + list(blobs or ())}
+        outs: dict[str, list[Any]] = {name: [] for name in list(self.outputs) + list(blobs or ())}
         for batch in self._batch(kwargs):
             made = self.forward(blobs=blobs, **batch)
             for name in outs:
@@ -136,12 +147,14 @@ class Net(crema.Net):
         count = len(next(iter(kwargs.values())))
         return {name: np.asarray(values)[:count] for name, values in outs.items()}
 
-    def forward_backward_all(self, blobs=None, diffs=None, **kwargs):
+    def forward_backward_all(self, blobs: Iterable[str] | None = None,
+                             diffs: Iterable[str] | None = None,
+                             **kwargs: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """Runs any number of samples forward and backward in batches; returns copies."""
         import numpy as np
 
-        outs = {name: [] for name in list(self.outputs) + list(blobs or ())}
-        back = {name: [] for name in list(self.inputs) + list(diffs or ())}
+        outs: dict[str, list[Any]] = {name: [] for name in list(self.outputs) + list(blobs or ())}
+        back: dict[str, list[Any]] = {name: [] for name in list(self.inputs) + list(diffs or ())}
         given = {name: kwargs[name] for name in self.inputs if name in kwargs}
         gradients = {name: kwargs[name] for name in self.outputs if name in kwargs}
         batches = list(self._batch(given))
@@ -157,7 +170,7 @@ class Net(crema.Net):
         return ({name: np.asarray(values)[:count] for name, values in outs.items()},
                 {name: np.asarray(values)[:count] for name, values in back.items()})
 
-    def set_input_arrays(self, data, labels):
+    def set_input_arrays(self, data: Any, labels: Any) -> None:
         """Gives the first layer, of type MemoryData, samples of four axes and their labels."""
         if not self._rows or self._rows[0][1] != "MemoryData":
             raise RuntimeError("set_input_arrays may only be called if the first layer is a "
@@ -166,11 +179,11 @@ class Net(crema.Net):
 
     # Weights.
 
-    def copy_from(self, file):
+    def copy_from(self, file: Source) -> None:
         """Copies the weights of layers that the net has."""
         self.load(file)
 
-    def save_hdf5(self, file):
+    def save_hdf5(self, file: str | os.PathLike[str]) -> None:
         """Writes the weights as HDF5, whatever the name of the file."""
         file = os.fspath(file)
         with tempfile.TemporaryDirectory(dir=os.path.dirname(file) or ".") as folder:
@@ -178,13 +191,13 @@ class Net(crema.Net):
             self.save(path)
             os.replace(path, file)
 
-    def load_hdf5(self, file):
+    def load_hdf5(self, file: str | os.PathLike[str]) -> None:
         """Copies weights from HDF5."""
         self.load(file)
 
     # What 2014's scripts called.
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name in _OLD_METHODS:
             raise AttributeError(f"net.{name} is of 2014's pycaffe; use {_OLD_METHODS[name]}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -205,7 +218,7 @@ _OLD_METHODS = {
 }
 
 
-def _is_phase(value):
+def _is_phase(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -215,17 +228,17 @@ class Solver(crema.Solver):
     _net_class = Net
 
     @property
-    def iter(self):
+    def iter(self) -> int:
         """The number of iterations done."""
         return self.iteration
 
     @property
-    def lr(self):
+    def lr(self) -> float:
         """The learning rate of the next iteration."""
         return self.learning_rate
 
     @property
-    def param(self):
+    def param(self) -> Any:
         """The solver's settings, as a SolverParameter."""
         from .proto import caffe_pb2
 
@@ -233,13 +246,13 @@ class Solver(crema.Solver):
         message.ParseFromString(self._core.message)
         return message
 
-    def solve(self, resume_file=None):
+    def solve(self, resume_file: str | os.PathLike[str] | None = None) -> bool:
         """Trains up to max_iter, from `resume_file` on if it is given."""
         if resume_file:
             self.restore(resume_file)
         return super().solve()
 
-    def share_weights(self, net):
+    def share_weights(self, net: crema.Net) -> None:
         """Lets `net` use the weights of this solver's net."""
         net.share_with(self.net)
 
@@ -284,7 +297,7 @@ _CLASSES = {kind._type: kind for kind in (SGDSolver, NesterovSolver, AdaGradSolv
                                           AdaDeltaSolver, AdamSolver)}
 
 
-def get_solver(file):
+def get_solver(file: Source) -> Solver:
     """The solver of a file, of the class that fits its type."""
     solver = Solver(file)
     solver.__class__ = _CLASSES.get(solver.type, Solver)
@@ -294,21 +307,25 @@ def get_solver(file):
 class Timer:
     """A stopwatch: start(), stop(), then ms or s."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._begin = self._end = time.perf_counter()
 
-    def start(self):
+    def start(self) -> None:
+        """Begins to measure."""
         self._begin = time.perf_counter()
 
-    def stop(self):
+    def stop(self) -> None:
+        """Ends what is measured."""
         self._end = time.perf_counter()
 
     @property
-    def ms(self):
+    def ms(self) -> float:
+        """Milliseconds between start and stop."""
         return (self._end - self._begin) * 1e3
 
     @property
-    def s(self):
+    def s(self) -> float:
+        """Seconds between start and stop."""
         return self._end - self._begin
 
 
@@ -316,17 +333,17 @@ _device = 0
 _count, _rank = 1, 0
 
 
-def set_mode_cpu():
+def set_mode_cpu() -> None:
     """Nets that are made from now on run on the CPU."""
     _context.use_cpu()
 
 
-def set_mode_gpu():
+def set_mode_gpu() -> None:
     """Nets that are made from now on run on the GPU of set_device; without one, on the CPU."""
     _context.use_gpu(_device)
 
 
-def set_device(device):
+def set_device(device: int) -> None:
     """The GPU of set_mode_gpu, whichever of the two is called first."""
     global _device
     _device = device
@@ -334,54 +351,58 @@ def set_device(device):
         _context.use_gpu(device)
 
 
-def set_random_seed(seed):
+def set_random_seed(seed: int) -> None:
     """The seed of nets and solvers that are made from now on."""
     _context.use_seed(int(seed))
 
 
-def init_log(level=None, stderr=True):
+def init_log(level: int | None = None, stderr: bool = True) -> None:
     """Shows messages from `level` on: 0 all, 1 warnings, 2 errors."""
     if level is not None:
         crema.set_log_level(level)
 
 
-def log(message):
+def log(message: object) -> None:
     """Shows a message."""
     _crema.log(str(message))
 
 
-def layer_type_list():
+def layer_type_list() -> list[str]:
     """The types of layers."""
     return crema.layer_types()
 
 
-def solver_count():
+def solver_count() -> int:
+    """The number of solvers that train one net together: 1."""
     return _count
 
 
-def solver_rank():
+def solver_rank() -> int:
+    """The number of this solver among them: 0."""
     return _rank
 
 
-def set_solver_count(count):
+def set_solver_count(count: int) -> None:
     """One process trains one net: 1 is the number that there can be."""
     if count != 1:
         raise crema.Error(f"set_solver_count({count}): a process trains with one solver here; "
                           "leave it at 1")
 
 
-def set_solver_rank(rank):
+def set_solver_rank(rank: int) -> None:
+    """0 is the number that there can be."""
     if rank != 0:
         raise crema.Error(f"set_solver_rank({rank}): a process trains with one solver here; "
                           "leave it at 0")
 
 
-def set_multiprocess(value):
+def set_multiprocess(value: bool) -> None:
+    """False is the value that there can be."""
     if value:
         raise crema.Error("set_multiprocess(True): a process trains by itself here; leave it out")
 
 
-def has_nccl():
+def has_nccl() -> bool:
     """Whether several GPUs train together: not here."""
     return False
 

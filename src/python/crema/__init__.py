@@ -9,12 +9,17 @@
     scores = net.forward()['prob']
 
 Net, Blob and Solver are what most scripts need; Layer is the base class of layers in Python.
+train() trains with callbacks (Callback, EarlyStopping, ProgressBar and others) and other settings;
+solver.history has the losses and tests of a solver as arrays.
+NetSpec, layers and params write nets in Python, and messages has all messages as classes; these
+need the package protobuf, and are imported at first use.
 Every failure of the library is an Error, a RuntimeError that names file, line and layer.
 The package caffe beside this one has the names of pycaffe.
 """
 
 import os as _os
 import sys as _sys
+from typing import TYPE_CHECKING
 
 # Threads that wait for each other spin; as long as the program crema lets them (GNU OpenMP).
 if "OMP_WAIT_POLICY" not in _os.environ:
@@ -29,6 +34,7 @@ try:
 finally:
     _sys.setdlopenflags(_flags)
 
+from ._callbacks import Callback, CSVLogger, EarlyStopping, TimeLimit  # noqa: E402
 from ._context import (  # noqa: E402
     TEST,
     TRAIN,
@@ -47,27 +53,78 @@ from ._crema import (  # noqa: E402
     set_log_level,
 )
 from ._crema import version as __version__  # noqa: E402
+from ._history import History, TestHistory  # noqa: E402
 from ._layer import Layer  # noqa: E402
 from ._net import Net, NetLayer  # noqa: E402
+from ._progress import LossCurve, ProgressBar  # noqa: E402
 from ._solver import Solver  # noqa: E402
+from ._train import train  # noqa: E402
+
+if TYPE_CHECKING:
+    from . import messages
+    from .net_spec import NetSpec, layers, params, to_proto
+
+# Those that need protobuf.
+_LATER = {"NetSpec": "net_spec", "layers": "net_spec", "params": "net_spec", "to_proto": "net_spec"}
+
+
+if not TYPE_CHECKING:  # to whom all names would be right
+
+    def __getattr__(name):
+        import importlib
+
+        if name == "messages":
+            return importlib.import_module(".messages", __name__)
+        if name in _LATER:
+            value = getattr(importlib.import_module("." + _LATER[name], __name__), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    import importlib.util
+
+    names = {*globals(), *__all__}
+    # help() asks for all that is here.
+    if importlib.util.find_spec("google") is None or (
+            importlib.util.find_spec("google.protobuf") is None):
+        names -= {*_LATER, "messages"}
+    return sorted(names)
+
+
 
 __all__ = [
     "TEST",
     "TRAIN",
     "Blob",
+    "CSVLogger",
+    "Callback",
     "Context",
+    "EarlyStopping",
     "Error",
+    "History",
     "IterationReport",
     "Layer",
     "LoadReport",
+    "LossCurve",
     "Net",
     "NetLayer",
+    "NetSpec",
+    "ProgressBar",
     "Solver",
+    "TestHistory",
     "TestReport",
-    "__version__",
+    "TimeLimit",
     "context",
     "layer_types",
+    "layers",
     "log_level",
+    "messages",
+    "params",
     "set_context",
     "set_log_level",
+    "to_proto",
+    "train",
+    "__version__",
 ]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ._crema import Blob
 
 
-class DeviceArray(np.ndarray):
+class DeviceArray(np.ndarray):  # type: ignore[type-arg, unused-ignore]
     """The host's view of a blob on a GPU.
 
     `blob.data[...] = tensor` of a tensor of PyTorch or CuPy on the same GPU, of the same shape and

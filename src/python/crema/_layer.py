@@ -81,6 +81,7 @@ class Layer:
 
     @property
     def param_str_(self) -> str:
+        """param_str, as older layers call it."""
         return self.param_str
 
     def setup(self, bottom: Sequence[Blob], top: Sequence[Blob]) -> None:

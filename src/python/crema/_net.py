@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import _crema
 from ._context import TEST, TRAIN, context
 from ._crema import Context
+from ._display import Blobs, NetDisplay, Params
 from ._layer import BlobVec
 from ._source import Source, path_of, source_of
 
@@ -38,7 +39,7 @@ class NetLayer:
         return f"<crema.NetLayer {self.name!r} ({self.type})>"
 
 
-class Net:
+class Net(NetDisplay):
     """A net that is ready to run.
 
     source: the path of a prototxt, its text, a NetParameter, or the bytes of one.
@@ -50,8 +51,18 @@ class Net:
         have a loss or force_backward.
     share_with: a net whose parameters this one uses, by the names of layers.
 
+    level, stages: of the layers' include and exclude rules, as in a NetState.
+    context: the device, threads and seed; None for those of context().
+    memory_budget: bytes for activations and parameters; backward computes some blobs a second time
+        to keep to it. 0 is no bound.
+
     blobs, params and layers are those of the net: writing into an array changes it at once.
+    net.blobs['data'].data is a float32 array, of (N, C, H, W) for images; weights of a Convolution
+    are (outputs, inputs / group, kernel height, width), those of an InnerProduct (outputs, inputs).
     A net may be used by one thread at a time; others wait. Nets run without the GIL.
+
+    Error for a prototxt or weights that cannot be read or do not fit, with file, line and layer;
+    ValueError for a phase that there is not.
     """
 
     def __init__(self, source: Source, weights: str | os.PathLike[str] | Sequence[Any] | None = None,
@@ -85,7 +96,7 @@ class Net:
         self._core = core
         self._settings = settings or {}  # for a net that is made from this one
         self._rows = core.layers()
-        self._blob_map: OrderedDict[str, _crema.Blob] = OrderedDict(
+        self._blob_map: OrderedDict[str, _crema.Blob] = Blobs(
             (name, core.blob(name)) for name in core.blob_names())
         self._output_blobs = [(name, self._blob_map[name]) for name in core.outputs]
         self._layers: list[Any] | None = None
@@ -123,7 +134,7 @@ class Net:
     def params(self) -> OrderedDict[str, BlobVec]:
         """The parameters of each layer that has any, such as [weights, bias]."""
         if self._params is None:
-            self._params = OrderedDict(
+            self._params = Params(
                 (layer.name, layer.blobs) for layer in self._net_layers() if layer.blobs)
         return self._params
 
@@ -184,8 +195,13 @@ class Net:
                 end: str | None = None, **inputs: Any) -> dict[str, Array]:
         """Runs the layers from `start` to `end`, both included; all without them.
 
-        Inputs may be given by name: net.forward(data=images). Returns the outputs, or the tops of
-        `end`, and `blobs` besides: by name, as views that the next forward writes.
+        Inputs may be given by name: net.forward(data=images), arrays of the shape of the blob,
+        cast to float32. Returns the outputs, or the tops of `end`, and `blobs` besides: by name, as
+        float32 views that the next forward writes. If the shape of an input was changed by
+        blob.reshape(), all shapes follow.
+
+        ValueError for a layer or input that there is not, and for arrays of another shape. Error
+        for shapes that do not fit together. What a layer in Python raises comes out as it is.
         """
         if not inputs and blobs is None and start is None and end is None and not self._hooks:
             self._core.forward()
@@ -213,7 +229,8 @@ class Net:
 
         Gradients of outputs may be given by name: net.backward(prob=gradient). Those of parameters
         add up; clear_param_diffs() begins a new sum. Returns the gradients of the inputs, or of the
-        bottoms of `end`, and of the blobs in `diffs`.
+        bottoms of `end`, and of the blobs in `diffs`: float32 views of the shapes of the blobs.
+        Error if the net was built without backward, or forward has not run.
         """
         first = len(self._rows) - 1 if start is None else self._index(start)
         last = 0 if end is None else self._index(end)
@@ -277,6 +294,8 @@ class Net:
         """Copies weights by the names of layers, from a file, a NetParameter or its bytes.
 
         strict: an Error if a layer of the net or of the weights has no counterpart.
+        Returns which layers were loaded, missing and unused. Error if a shape differs; nothing is
+        copied then.
         """
         source, kind = source_of(weights)
         return self._core.load(source, is_message=kind == "message", strict=strict)

@@ -10,13 +10,14 @@ from . import _crema
 from ._context import context
 from ._crema import Context
 from ._net import Net
+from ._record import SolverRecord
 from ._source import Source, path_of, source_of
 
 
 Result = TypeVar("Result")
 
 
-class Solver:
+class Solver(SolverRecord):
     """Trains a net.
 
     source: the path of a solver prototxt, its text, a SolverParameter, or the bytes of one.
@@ -96,14 +97,17 @@ class Solver:
         if self._callbacks:
             hooks["before_iteration"] = lambda: [start() for start, _ in self._callbacks]
             hooks["before_update"] = lambda: [ready() for _, ready in self._callbacks]
+        hooks = self._recording(hooks)
+        before = {name: getattr(core, name) for name in hooks}  # of a run that this one is within
         for name, hook in hooks.items():
             setattr(core, name, hook)
         try:
             with _Interruption(core):
                 return body()
         finally:
-            for name in hooks:
-                setattr(core, name, None)
+            for name, hook in before.items():
+                setattr(core, name, hook)
+            self._record()
 
     def stop(self) -> None:
         """Ends solve, step or test that runs: behind the present iteration, and a snapshot.
@@ -113,15 +117,27 @@ class Solver:
         self._core.stop()
 
     def solve(self) -> bool:
-        """Trains up to max_iter, with the tests and snapshots of the settings."""
+        """Trains up to max_iter, with the tests and snapshots of the settings.
+
+        Returns and raises as step() does. Error if the settings have no max_iter.
+        """
         return self._run(self._core.solve)
 
     def step(self, iterations: int) -> bool:
-        """Trains so many iterations."""
+        """Trains so many iterations, with the tests and snapshots of the settings in between.
+
+        Returns True, or False if it was stopped, by stop() or by a hook that returned True.
+        KeyboardInterrupt for Ctrl-C, behind the present iteration, and behind a snapshot if the
+        solver writes any. Error for a loss that is not finite, and for data that cannot be read.
+        What hooks and layers in Python raise comes out as it is. history has what was reported.
+        """
         return self._run(lambda: self._core.step(iterations))
 
     def test(self) -> list[_crema.TestReport]:
-        """Runs all test nets."""
+        """Runs all test nets, test_iter batches each. Returns a report of each net.
+
+        With snapshot_best of the settings, it writes a snapshot if the result is the best so far.
+        """
         return self._run(self._core.test)
 
     def apply_update(self) -> None:
@@ -134,11 +150,17 @@ class Solver:
         self._callbacks.append((on_start, on_gradients_ready))
 
     def snapshot(self) -> str:
-        """Writes weights and state; returns the path of the state."""
+        """Writes weights (.caffemodel) and state (.solverstate) under the solver's snapshot_prefix.
+
+        Returns the path of the state. Error if they cannot be written.
+        """
         return self._run(self._core.snapshot)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Continues from a .solverstate."""
+        """Continues from a .solverstate: weights, momentum, iteration, positions in the data.
+
+        Error if it is damaged, or of another net.
+        """
         self._core.restore(os.fsencode(path))
 
     def resume(self) -> str:

@@ -12,7 +12,13 @@ class Message(Protocol):
     def SerializeToString(self) -> bytes: ...
 
 
-Source = Union[str, "os.PathLike[str]", bytes, Message]
+class Spec(Protocol):
+    """What makes a message, such as a NetSpec."""
+
+    def to_proto(self) -> Any: ...
+
+
+Source = Union[str, "os.PathLike[str]", bytes, Message, Spec]
 
 
 def source_of(source: Any) -> tuple[bytes, str]:
@@ -22,8 +28,9 @@ def source_of(source: Any) -> tuple[bytes, str]:
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source), "message"
-    if isinstance(source, str) and ("\n" in source or "{" in source):
-        return source.encode(), "text"
+    if isinstance(source, str):
+        is_text = "\n" in source or "{" in source
+        return (source.encode(), "text") if is_text else (os.fsencode(source), "file")
     if hasattr(source, "SerializeToString"):
         return source.SerializeToString(), "message"
     if hasattr(source, "to_proto"):  # a NetSpec
