@@ -11,4 +11,4 @@ for needed in pytest numpy; do
   "$python" -c "import $needed" 2>/dev/null || { echo "skipped: $python has no $needed"; exit 77; }
 done
 export PYTHONPATH=$packages PYTHONDONTWRITEBYTECODE=1
-exec "$python" -m pytest -q -p no:cacheprovider "$tests"
+exec "$python" -m pytest -q -rs -p no:cacheprovider "$tests"
