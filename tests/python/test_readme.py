@@ -28,8 +28,10 @@ def test_the_front_page_trains_lenet_and_names_a_digit(tmp_path):
         shutil.copy(file, digits)
     shutil.copytree(os.path.join(ROOT, "models", "lenet"), tmp_path / "models" / "lenet",
                     ignore=shutil.ignore_patterns("*.caffemodel", "*.solverstate"))
-    subprocess.run([sys.executable, "-m", "crema", *words.split()], cwd=tmp_path, check=True,
-                   capture_output=True, timeout=120)
+    converted = subprocess.run([sys.executable, "-m", "crema", *words.split()], cwd=tmp_path, check=True,
+                               capture_output=True, text=True, timeout=120)
+    # The program tells what it does, unlike the package.
+    assert "4000" in converted.stderr, converted
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
                          timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr

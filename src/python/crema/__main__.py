@@ -16,6 +16,9 @@ def main() -> int:
         named = [folder for folder in os.environ.get("CREMA_MODEL_PATH", "").split(":") if folder]
         if models not in named:
             os.environ["CREMA_MODEL_PATH"] = ":".join([*named, models])
+    # The program says all; the package, only warnings.
+    if "GLOG_minloglevel" not in os.environ:
+        _crema.set_log_level(0)
     # Layers written in Python lie beside the nets that name them.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
