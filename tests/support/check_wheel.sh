@@ -11,7 +11,10 @@ wheel=$1
 shift
 [[ -r $wheel ]] || fail "cannot read '$wheel'"
 caffe=no
-! python3 -m zipfile -l "$wheel" | grep -q '^caffe/__init__[.]py' || caffe=yes
+if python3 -c 'import sys, zipfile
+sys.exit("caffe/__init__.py" not in zipfile.ZipFile(sys.argv[1]).namelist())' "$wheel"; then
+  caffe=yes
+fi
 
 # What the wheel needs of PyPI is fetched here: the bare Debian has no network, and no certificates.
 download() {
