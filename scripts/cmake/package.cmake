@@ -9,15 +9,22 @@ install(TARGETS crema EXPORT CremaTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY include/crema DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.hpp")
-if(EXISTS "${PROJECT_SOURCE_DIR}/models")
-  install(DIRECTORY models DESTINATION "${CMAKE_INSTALL_DATADIR}/crema" USE_SOURCE_PERMISSIONS
-    FILES_MATCHING PATTERN "*.prototxt" PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg" PATTERN "CMakeLists.txt"
-      PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.proto" PATTERN "*.py")
+# crema_install_share(FOLDER [ARGUMENTS OF install()...]): models/ and data/ into the folder.
+function(crema_install_share folder)
+  if(EXISTS "${PROJECT_SOURCE_DIR}/models")
+    install(DIRECTORY models DESTINATION "${folder}" ${ARGN} USE_SOURCE_PERMISSIONS
+      FILES_MATCHING PATTERN "*.prototxt" PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg" PATTERN "CMakeLists.txt"
+        PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.proto" PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+  endif()
+  # Copied into a working folder, data/ is what the nets of models/ read.
+  install(DIRECTORY data DESTINATION "${folder}" ${ARGN} USE_SOURCE_PERMISSIONS
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.sh" PATTERN "*.py" PATTERN "*.txt" PATTERN "*.prototxt" PATTERN "*-ubyte.gz"
+      PATTERN "full" EXCLUDE PATTERN "__pycache__" EXCLUDE PATTERN "*_lmdb" EXCLUDE)
+endfunction()
+crema_install_share("${CMAKE_INSTALL_DATADIR}/crema")
+if(CREMA_PYTHON)
+  crema_install_share(crema/share COMPONENT python EXCLUDE_FROM_ALL)
 endif()
-# Copied into a working folder, data/ is what the nets of models/ read.
-install(DIRECTORY data DESTINATION "${CMAKE_INSTALL_DATADIR}/crema" USE_SOURCE_PERMISSIONS
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.sh" PATTERN "*.py" PATTERN "*.txt" PATTERN "*.prototxt" PATTERN "*-ubyte.gz"
-    PATTERN "full" EXCLUDE PATTERN "__pycache__" EXCLUDE PATTERN "*_lmdb" EXCLUDE)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 # The program writes its own pages and completion, so they say what it does.

@@ -11,6 +11,7 @@ if(failed)
 endif()
 find_package(nanobind CONFIG REQUIRED)
 option(CREMA_PYTHON_SPLIT "Build for the stable ABI of all Python from 3.10 on, with nanobind-backend from PyPI" OFF)
+option(CREMA_PYTHON_CAFFE "Install the package caffe, which has pycaffe's names, beside crema" ON)
 
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/python/*.cpp")
 set(backend NB_STATIC)
@@ -27,8 +28,7 @@ target_link_options(crema_python PRIVATE "-Wl,--exclude-libs,ALL")
 set(package "${PROJECT_BINARY_DIR}/python")
 set_target_properties(crema_python PROPERTIES
   OUTPUT_NAME _crema
-  LIBRARY_OUTPUT_DIRECTORY "${package}/crema"
-  INSTALL_RPATH "$ORIGIN/../pycrema.libs")
+  LIBRARY_OUTPUT_DIRECTORY "${package}/crema")
 
 # The descriptors of all messages, from which caffe.proto makes its classes.
 set(messages "${package}/crema/messages.binpb")
@@ -50,7 +50,16 @@ foreach(file IN LISTS python_files)
   cmake_path(GET file PARENT_PATH folder)
   file(MAKE_DIRECTORY "${package}/${folder}")
   file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src/python/${file}" "${package}/${file}" SYMBOLIC)
+  if(folder MATCHES "^caffe" AND NOT CREMA_PYTHON_CAFFE)
+    continue()
+  endif()
   install(FILES "${PROJECT_SOURCE_DIR}/src/python/${file}" DESTINATION "${folder}" COMPONENT python EXCLUDE_FROM_ALL)
 endforeach()
 install(TARGETS crema_python LIBRARY DESTINATION crema COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES "${messages}" DESTINATION crema COMPONENT python EXCLUDE_FROM_ALL)
+# package.cmake installs models/ and data/ there, where the program looks for them (crema/__main__.py).
+if(EXISTS "${PROJECT_SOURCE_DIR}/models")
+  file(MAKE_DIRECTORY "${package}/crema/share")
+  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/models" "${package}/crema/share/models" SYMBOLIC)
+  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/data" "${package}/crema/share/data" SYMBOLIC)
+endif()

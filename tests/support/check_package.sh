@@ -4,42 +4,10 @@
 #   check_package.sh FILE.deb
 # Run by scripts/package --test; takes minutes, most of them for downloads.
 set -euo pipefail
+source "$(dirname -- "${BASH_SOURCE[0]}")/bare_debian.sh"
 
-fail() {
-  printf '%s\n' "$*" >&2
-  exit 1
-}
-skip() {
-  printf 'skipped: %s\n' "$*"
-  exit 77
-}
-
-((EUID == 0)) || skip "a bare Debian is made by root alone"
-command -v debootstrap >/dev/null || skip "debootstrap is not installed: apt install debootstrap"
 [[ -r $1 ]] || fail "cannot read '$1'"
-root=$(mktemp -d)
-trap 'rm -rf -- "$root"' EXIT
-
-# Runs a command there; what it mounts is gone when it ends.
-there() {
-  unshare --mount --fork bash -euc 'mount -t proc proc "$0/proc"; exec chroot "$0" /usr/bin/env -i \
-    HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"' "$root" "$@"
-}
-# timed WHAT COMMAND...: its seconds are part of the report. Shows what it printed only if it fails.
-report=
-timed() {
-  local what=$1 start=$EPOCHREALTIME
-  shift
-  printf '== %s\n' "$what"
-  "$@" >"$root.log" 2>&1 || { cat "$root.log" >&2; rm -f -- "$root.log"; fail "failed: $what"; }
-  rm -f -- "$root.log"
-  report+=$(awk -v a="$start" -v b="$EPOCHREALTIME" -v what="$what" 'BEGIN { printf "%7.1f s  %s", b - a, what }')$'\n'
-}
-install() {
-  there sh -euc 'apt-get update -qq; apt-get install --yes --no-install-recommends "$@"' sh "$@"
-}
-
-timed "bare Debian 12" debootstrap --variant=minbase bookworm "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
+make_bare_debian
 cp -- "$1" "$root/crema.deb"
 timed "installs the package and what it needs" install /crema.deb
 
