@@ -2,9 +2,11 @@
 #include <nanobind/nanobind.h>
 
 #include "python/blob.hpp"
+#include "python/classifier_net.hpp"
 #include "python/context.hpp"
 #include "python/errors.hpp"
 #include "python/log.hpp"
+#include "python/memory_data.hpp"
 #include "python/net.hpp"
 #include "python/program.hpp"
 #include "python/python_layer.hpp"
@@ -21,6 +23,8 @@ NB_MODULE(_crema, module) {
   bind_blob(module);
   bind_net(module);
   bind_solver(module);
+  bind_memory_data(module);
+  bind_classifier_net(module);
   bind_python_layer(module);
   bind_program(module);
 }

@@ -14,6 +14,8 @@ The package caffe beside this one has the names of pycaffe.
 """
 
 import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 # Threads that wait for each other spin; as long as the program crema lets them (GNU OpenMP).
 if "OMP_WAIT_POLICY" not in _os.environ:
@@ -37,9 +39,23 @@ from ._crema import (  # noqa: E402
     set_log_level,
 )
 from ._crema import version as __version__  # noqa: E402
+from ._data import Feed, feed  # noqa: E402
 from ._layer import Layer  # noqa: E402
 from ._net import Net, NetLayer  # noqa: E402
 from ._solver import Solver  # noqa: E402
+
+if _TYPE_CHECKING:
+    from ._estimator import Estimator
+
+
+def __getattr__(name: str) -> _Any:
+    # It imports scikit-learn.
+    if name == "Estimator":
+        from ._estimator import Estimator
+
+        return Estimator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "TEST",
@@ -47,6 +63,7 @@ __all__ = [
     "Blob",
     "Context",
     "Error",
+    "Feed",
     "IterationReport",
     "Layer",
     "LoadReport",
@@ -56,6 +73,7 @@ __all__ = [
     "TestReport",
     "__version__",
     "context",
+    "feed",
     "layer_types",
     "log_level",
     "set_context",
