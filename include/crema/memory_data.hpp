@@ -5,10 +5,16 @@
 //   net.forward();                  // the first batch; each forward takes the next one
 //   memory.set_images(images, labels);   // images that transform_param crops, mirrors, scales
 //
-// One thread at a time may use a layer.
+//   auto feed = memory.feed();   // samples that another thread makes while the net runs
+//   while (feed->give(next_pixels(), next_labels()) == crema::MemoryFeed::Answer::more) {}
+//
+// One thread at a time may use a layer. A MemoryFeed may be used by any thread.
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +26,56 @@ namespace crema {
 
 /// The order of an image's axes: planes, as blobs have them, or pixel by pixel, as in cv::Mat.
 enum class ImageAxes : uint8_t { chw, hwc };
+
+/// The producer's end of MemoryData::feed(). The layer takes the samples in the order in which they
+/// are given, in batches of its batch_size, whatever numbers of samples are given at a time. One
+/// thread at a time may give. It outlives the layer, and answers `closed` then.
+class MemoryFeed {
+ public:
+  enum class Answer : uint8_t {
+    more,     // the samples were taken
+    restart,  // they were not: the net goes on elsewhere, see begin()
+    closed,   // they were not: the layer is gone, has got other data, or close() was called
+  };
+  /// The number of an epoch, and that of a sample in it.
+  struct Position {
+    uint64_t epoch = 0, sample = 0;
+    bool operator==(const Position&) const = default;
+  };
+  virtual ~MemoryFeed() = default;
+
+  /// Gives n samples, ready for the net: `data` (n, C, H, W), with C, H, W of the layer's settings,
+  /// and `labels`, n numbers; contiguous, of any element type, as for MemoryData::set(). The feed
+  /// may keep views of them. Waits while FeedOptions::depth batches are ready. Error for other
+  /// shapes; nothing is taken then.
+  virtual Answer give(Tensor data, Tensor labels) = 0;
+  /// The same for images, as for MemoryData::set_images(). They go through transform_param in the
+  /// thread of the caller, batch by batch; errors of images come with the one that completes their
+  /// batch. What is drawn for a sample is a function of seed and position.
+  virtual Answer give_images(const std::vector<Tensor>& images, const Tensor& labels,
+                             ImageAxes axes = ImageAxes::chw) = 0;
+  /// What follows is of the next epoch. A batch that is not full is completed by it, or, with
+  /// `drop_rest`, forgotten.
+  virtual Answer end_epoch(bool drop_rest = false) = 0;
+  /// Behind the batches that are full: the next pass throws `error`, and each later one an Error.
+  virtual void fail(std::exception_ptr error) = 0;
+  /// The position of the next sample to give. Call it before the first, and after the answer
+  /// `restart`, which comes until then.
+  virtual Position begin() = 0;
+  /// Ends the feed: who waits returns. The layer has no data then.
+  virtual void close() = 0;
+};
+
+struct FeedOptions {
+  /// Batches that are made in advance; at least 1.
+  int depth = 3;
+  /// Whether the producer can begin at any position. False: after Solver::restore(), the samples go
+  /// on as they come.
+  bool restarts = false;
+  /// A pass that waits for a batch calls it 20 times a second, with the seconds that it has waited.
+  /// What it throws ends the pass.
+  std::function<void(double seconds)> on_wait = {};
+};
 
 class MemoryData {
  public:
@@ -48,6 +104,10 @@ class MemoryData {
   /// The same for serialized Datum messages with one label each, as databases have them; they may
   /// hold compressed images.
   virtual void set_records(std::vector<std::string> records) = 0;
+  /// Makes each pass wait for a batch that the program gives, from another thread. It takes the
+  /// place of the data before, and data that are set later close the feed. A snapshot has the
+  /// position of the next sample.
+  virtual std::shared_ptr<MemoryFeed> feed(FeedOptions options = {}) = 0;
 
  protected:
   /// (C, H, W) of a record.

@@ -13,7 +13,7 @@
 #include "crema/registry.hpp"
 #include "data/batches/image_tops.hpp"
 #include "data/batches/sampler.hpp"
-#include "layers/memory_data/memory_records.hpp"
+#include "layers/memory_data/memory_feed.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -83,6 +83,8 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     loading_.stream = stream_id(name() + " transform");
   }
 
+  ~MemoryDataLayer() override { close_feed(); }
+
   Arity arity() const override { return {0, 0, 1, 2}; }
   const DataSource* data_source() const override { return this; }
 
@@ -131,26 +133,33 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     const auto count = static_cast<int64_t>(records.size());
     DatumLoading loading = loading_;
     loading.source = open_memory(std::move(records));
-    loading.format = first_format(loading);
-    if (loading.format.shape != record_)
-      throw Error("the first record gives a sample of ", loading.format.shape.str(),
-                  ", and memory_data_param asks for ", record_.str(),
-                  "; these are the sides behind the crop");
-    if (loading.format.labels != 1)
-      throw Error("the first record has ", loading.format.labels,
-                  " labels, and MemoryData gives one; write a database for Data");
+    loading.format = format_for(loading, record_);
     loading_ = std::move(loading);
     data_ = labels_ = {};
     begin(count);
   }
+  std::shared_ptr<MemoryFeed> feed(FeedOptions options) override {
+    const Feed::Layer layer{.batch_size = batch_size_,
+                            .record = record_,
+                            .has_classes = mixing_.classes() > 0,
+                            .loading = loading_,
+                            .seed = run().seed};
+    const auto feed = std::make_shared<Feed>(layer, std::move(options));
+    loading_.source.reset();
+    data_ = labels_ = {};
+    begin(0);
+    feed_ = feed;
+    return feed;
+  }
   Shape record_shape() const override { return record_; }
 
   void forward_cpu(Blobs, Blobs top) override {
+    if (feed_) return give_fed(top);
     if (records_ == 0)
       throw Error(
           "the layer has no data: a program gives them with MemoryData::of(net.layer(\"", name(),
-          "\")).set(data, labels), see crema/memory_data.hpp; commands cannot, so use Data, "
-          "ImageData or HDF5Data there");
+          "\")).set(data, labels), see crema/memory_data.hpp, in Python with crema.feed(net, "
+          "data); commands cannot, so use Data, ImageData or HDF5Data there");
     std::vector<Sample>& samples = batch_.samples;
     samples.resize(static_cast<size_t>(batch_size_));
     Sampler sampler = make_sampler();
@@ -164,6 +173,12 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
 
   RecordCursor cursor() const override { return next_; }
   void set_cursor(const RecordCursor& cursor) override {
+    if (feed_) {
+      if (cursor == next_ && feed_->seed() == run().seed) return;
+      feed_->seek(cursor, run().seed);
+      next_ = cursor;
+      return;
+    }
     if (records_ == 0 && cursor != RecordCursor())
       throw Error("layer '", name(), "' has no data, and is to continue at record ",
                   cursor.position, " of them; call MemoryData::set() before Solver::restore()");
@@ -172,16 +187,22 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   }
   void restart() override { set_cursor({}); }
   int64_t records_per_batch() const override { return batch_size_; }
-  double take_wait_seconds() override { return 0; }
+  double take_wait_seconds() override { return feed_ ? feed_->take_wait_seconds() : 0; }
   std::string record_key(int64_t index) const override {
     const std::vector<Sample>& samples = batch_.samples;
     if (index < 0 || index >= static_cast<int64_t>(samples.size())) return {};
-    return text("record ", samples[static_cast<size_t>(index)].record);
+    const Sample& sample = samples[static_cast<size_t>(index)];
+    return feed_ ? fed_key(sample.number) : text("record ", sample.record);
   }
 
  private:
+  void close_feed() {
+    if (feed_) feed_->close();
+    feed_.reset();
+  }
   /// With the first of `records` new records.
   void begin(int64_t records) {
+    close_feed();
     records_ = records;
     next_ = {};
     batch_.samples.clear();
@@ -195,6 +216,22 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
         [this](const Sample&, int64_t index) { return record_key(index); }, top);
     losses_.tell(batch_, name(), context());
   }
+  void give_fed(Blobs top) {
+    std::unique_ptr<FedBatch> fed = feed_->take();
+    next_ = fed->behind(next_);
+    batch_ = std::move(fed->images);
+    if (!fed->has_images) {
+      gather(fed->data, batch_.samples, record_.count(), top[0]->data);
+      if (top.size() > 1) gather(fed->labels, batch_.samples, 1, top[1]->data);
+      return;
+    }
+    DatumLoading loading = loading_;
+    loading.format = fed->format;
+    give_datums(
+        batch_, loading, fed->seed, mixing_,
+        [](const Sample& sample, int64_t) { return fed_key(sample.number); }, top);
+    losses_.tell(batch_, name(), context());
+  }
   Sampler make_sampler() const {
     return Sampler({.count = records_, .rank = run().rank, .shards = run().world_size});
   }
@@ -206,6 +243,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   DatumLoading loading_;  // its source: the records, or none for arrays
   Tensor data_, labels_;  // arrays
   int64_t records_ = 0;   // 0: none were given
+  std::shared_ptr<Feed> feed_;
   RecordCursor next_;
   ImageBatch batch_;  // the last one
 };

@@ -3,10 +3,12 @@
 
 #include "python/analysis.hpp"
 #include "python/blob.hpp"
+#include "python/classifier_net.hpp"
 #include "python/context.hpp"
 #include "python/errors.hpp"
 #include "python/fork.hpp"
 #include "python/log.hpp"
+#include "python/memory_data.hpp"
 #include "python/net.hpp"
 #include "python/program.hpp"
 #include "python/python_layer.hpp"
@@ -25,6 +27,8 @@ NB_MODULE(_crema, module) {
   bind_net(module);
   bind_solver(module);
   bind_analysis(module);
+  bind_memory_data(module);
+  bind_classifier_net(module);
   bind_python_layer(module);
   bind_program(module);
 }

@@ -10,7 +10,8 @@
 
 Net, Blob and Solver are what most scripts need; Layer is the base class of layers in Python.
 train() trains with callbacks (Callback, EarlyStopping, ProgressBar and others) and other settings;
-solver.history has the losses and tests of a solver as arrays.
+solver.history has the losses and tests of a solver as arrays. feed() takes data from any iterable,
+and Estimator is a classifier of scikit-learn.
 NetSpec, layers and params write nets in Python, and messages has all messages as classes; these
 need the package protobuf, and are imported at first use.
 Every failure of the library is an Error, a RuntimeError that names file, line and layer.
@@ -53,6 +54,7 @@ from ._crema import (  # noqa: E402
     set_log_level,
 )
 from ._crema import version as __version__  # noqa: E402
+from ._data import Feed, feed  # noqa: E402
 from ._history import History, TestHistory  # noqa: E402
 from ._layer import Layer  # noqa: E402
 from ._net import Net, NetLayer  # noqa: E402
@@ -62,10 +64,13 @@ from ._train import train  # noqa: E402
 
 if TYPE_CHECKING:
     from . import messages
+    from ._estimator import Estimator
     from .net_spec import NetSpec, layers, params, to_proto
 
-# Those that need protobuf.
-_LATER = {"NetSpec": "net_spec", "layers": "net_spec", "params": "net_spec", "to_proto": "net_spec"}
+# Those that need another package, and the module that imports it.
+_LATER = {"NetSpec": ("google.protobuf", "net_spec"), "layers": ("google.protobuf", "net_spec"),
+          "params": ("google.protobuf", "net_spec"), "to_proto": ("google.protobuf", "net_spec"),
+          "messages": ("google.protobuf", "messages"), "Estimator": ("sklearn", "_estimator")}
 
 
 if not TYPE_CHECKING:  # to whom all names would be right
@@ -73,25 +78,27 @@ if not TYPE_CHECKING:  # to whom all names would be right
     def __getattr__(name):
         import importlib
 
-        if name == "messages":
-            return importlib.import_module(".messages", __name__)
-        if name in _LATER:
-            value = getattr(importlib.import_module("." + _LATER[name], __name__), name)
-            globals()[name] = value
-            return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = importlib.import_module("." + _LATER[name][1], __name__)
+        value = module if name == "messages" else getattr(module, name)
+        globals()[name] = value
+        return value
+
+
+def _is_installed(package: str) -> bool:
+    import importlib.util
+
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
 
 
 def __dir__() -> list[str]:
-    import importlib.util
-
-    names = {*globals(), *__all__}
     # help() asks for all that is here.
-    if importlib.util.find_spec("google") is None or (
-            importlib.util.find_spec("google.protobuf") is None):
-        names -= {*_LATER, "messages"}
-    return sorted(names)
-
+    missing = {name for name, (package, _) in _LATER.items() if not _is_installed(package)}
+    return sorted({*globals(), *__all__} - missing)
 
 
 __all__ = [
@@ -103,6 +110,7 @@ __all__ = [
     "Context",
     "EarlyStopping",
     "Error",
+    "Feed",
     "History",
     "IterationReport",
     "Layer",
@@ -117,6 +125,7 @@ __all__ = [
     "TestReport",
     "TimeLimit",
     "context",
+    "feed",
     "layer_types",
     "layers",
     "log_level",
