@@ -51,7 +51,7 @@ def train(settings, deploy, seed):
     solver, target = crema.Solver(settings, seed=seed), crema.Net(deploy)
     actor = crema.Net(deploy, share_with=solver.net)
     target.blobs["state"].reshape(*solver.net.blobs["state"].shape)
-    rng, length, steps = np.random.default_rng(seed), 0, 0
+    rng, state, length, steps = np.random.default_rng(seed), [0.0] * 4, 0, 0
     memory = np.zeros(WARM_UP + STEPS_PER_UPDATE * solver.max_iterations, [
         ("before", "f4", 4), ("after", "f4", 4), ("action", int), ("stands", "?"), ("ends", "?")])
     while solver.iteration < solver.max_iterations:
@@ -72,8 +72,8 @@ def train(settings, deploy, seed):
 
 
 if sys.argv[1:2] == ["train"] and len(sys.argv) in (4, 5):
-    print(train(*sys.argv[2:4], int((sys.argv + ["1"])[4])))
+    print(train(sys.argv[2], sys.argv[3], int((sys.argv + ["1"])[4])))
 elif sys.argv[1:2] == ["play"] and len(sys.argv) == 4:
-    print("mean return of 100 episodes:", play(crema.Net(*sys.argv[2:]), 100, 10**9))
+    print("mean return of 100 episodes:", play(crema.Net(sys.argv[2], sys.argv[3]), 100, 10**9))
 else:
     sys.exit(__doc__)
