@@ -250,3 +250,25 @@ def test_wrong_settings_are_refused():
         transformer.set_transpose("data", (1, 0))
     with pytest.raises(ValueError, match="channels"):
         transformer.set_channel_swap("data", (1, 0))
+
+
+def test_flows_turn_round_when_they_are_mirrored():
+    flow = np.random.default_rng(4).random((6, 8, 2)).astype(np.float32)
+    before = flow.copy()
+    made = caffe.io.flip_image(flow, 1, True)
+    np.testing.assert_array_equal(made[:, :, 1], before[:, ::-1, 1])
+    np.testing.assert_array_equal(made[:, :, 0], 1 - before[:, ::-1, 0])
+    np.testing.assert_array_equal(flow, before)
+    np.testing.assert_array_equal(caffe.io.flip_image(flow), before[:, ::-1])
+    plain, turned = caffe.io.oversample([flow], (4, 4)), caffe.io.oversample([flow], (4, 4), flow=True)
+    np.testing.assert_array_equal(turned[:5], plain[:5])
+    np.testing.assert_array_equal(turned[5:, :, :, 0], 1 - plain[5:, :, :, 0])
+    np.testing.assert_array_equal(turned[5:, :, :, 1], plain[5:, :, :, 1])
+
+
+def test_transformer_notes_flows():
+    transformer = caffe.io.Transformer({"data": (1, 2, 4, 4)})
+    transformer.set_is_flow("data", True)
+    assert transformer.is_flow == {"data": True}
+    with pytest.raises(ValueError):
+        transformer.set_is_flow("other", True)

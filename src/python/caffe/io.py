@@ -244,10 +244,23 @@ def resize_image(im: Any, new_dims: Sequence[int] | Array, interp_order: int = 1
     return made
 
 
-def oversample(images: Iterable[Any], crop_dims: Sequence[int] | Array) -> Array:
+def flip_image(im: Any, scale: float = 128, is_flow: bool = False) -> Array:
+    """An image of (height, width, channels), mirrored: a copy.
+
+    is_flow: channel 0 is the horizontal part of a flow, which turns round: `scale` minus it.
+    """
+    made = np.array(np.asarray(im)[:, ::-1])
+    if is_flow:
+        made[:, :, 0] = scale - made[:, :, 0]
+    return made
+
+
+def oversample(images: Iterable[Any], crop_dims: Sequence[int] | Array,
+               flow: bool = False) -> Array:
     """Ten crops of each image: the four corners and the centre, then the same mirrored.
 
     images: of (height, width, channels), all of one size. crop_dims: (height, width).
+    flow: the images are flows in [0, 1], so channel 0 of what is mirrored is 1 minus it.
     Returns float32 of (10 * N, height, width, channels), in the order top left, top right, bottom
     left, bottom right, centre.
     """
@@ -267,6 +280,8 @@ def oversample(images: Iterable[Any], crop_dims: Sequence[int] | Array) -> Array
         for place, (y, x) in enumerate(starts):
             ten[place] = image[y:y + rows, x:x + columns]
         ten[5:] = ten[:5, :, ::-1]
+        if flow:
+            ten[5:, :, :, 0] = 1 - ten[5:, :, :, 0]
     return crops
 
 
@@ -292,6 +307,7 @@ class Transformer:
         self.raw_scale: dict[str, float] = {}
         self.mean: dict[str, Array] = {}
         self.input_scale: dict[str, float] = {}
+        self.is_flow: dict[str, bool] = {}
 
     def _check(self, in_: str) -> None:
         if in_ not in self.inputs:
@@ -390,3 +406,8 @@ class Transformer:
         """The factor behind the mean, such as 1 / 255 or 0.017."""
         self._check(in_)
         self.input_scale[in_] = scale
+
+    def set_is_flow(self, in_: str, is_flow: bool) -> None:
+        """Notes in `is_flow` that an input is a flow, for scripts that look there."""
+        self._check(in_)
+        self.is_flow[in_] = is_flow
