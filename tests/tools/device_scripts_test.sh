@@ -62,7 +62,7 @@ parts=$("$there/scripts/device-check" --dry-run)
 for part in device errors lenet graphs long time bench tests golden nets sanitize; do
   grep -q "^$part:" <<<"$parts" || fail "no part $part in: $parts"
 done
-for word in "--gpu=7" "golden_runner --gpu=0 --strict" "--gtest_filter" "--tool racecheck" "--quick" "first_iter_500.solverstate"; do
+for word in "--gpu=7" "--set=net=" "golden_runner --gpu=0 --strict" "--gtest_filter" "--tool racecheck" "--quick" "first_iter_500.solverstate"; do
   grep -qF -- "$word" <<<"$parts" || fail "no $word in: $parts"
 done
 ! "$there/scripts/device-check" nosuch >"$work/said" 2>&1 || fail "takes a part that is none"
@@ -96,6 +96,22 @@ def run_of(minutes=8):
 
 status, lines, seconds = check.run_part(run_of(), "hangs", lambda run: run.need("hangs", ["sleep", 60], 1.5))
 assert status == "FAILED" and "did not end within" in lines[0] and seconds < 10, (status, lines, seconds)
+def looks(text):
+    """What the part sanitize makes of a program that says `text` and does not end."""
+    check.sanitizer = lambda: "sh"
+    run = run_of()
+    run.benches = True
+    run.end = check.time.monotonic() + 40
+    run.program = lambda name: []
+    call = run.call
+    run.call = lambda log, command, limit, *rest: call(log, ["sh", "-c", f"echo '{text}'; sleep 60"], 1.5)
+    return check.run_part(run, "sanitize", check.sanitize)
+
+
+status, lines, _ = looks("========= COMPUTE-SANITIZER")
+assert status == "passed" and all("nothing found in 30 s" in line for line in lines), (status, lines)
+status, lines, _ = looks("========= Invalid __shared__ read of size 16 bytes")
+assert status == "FAILED" and "Invalid __shared__ read" in lines[0], (status, lines)
 status, lines, _ = check.run_part(run_of(), "fails", lambda run: run.need("fails", ["sh", "-c", "echo why; exit 3"], 5))
 assert status == "FAILED" and "exit status 3" in lines[0] and lines[0].endswith("why"), lines
 assert check.run_part(run_of(0), "late", lambda run: [])[0] == "NO TIME"
