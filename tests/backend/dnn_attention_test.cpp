@@ -80,6 +80,10 @@ TEST(DnnAttention, FaultsOfVersionsAreKnown) {
   EXPECT_TRUE(is_refused(91500, Pass::backward));
   EXPECT_FALSE(is_refused(91500, Pass::forward));
   EXPECT_FALSE(is_refused(91501, Pass::backward));
+  p = problem(DType::bf16, 256, 64);
+  EXPECT_TRUE(is_refused(90501, Pass::backward));
+  EXPECT_FALSE(is_refused(90501, Pass::forward));
+  EXPECT_FALSE(is_refused(90600, Pass::backward));
   p.has_lengths = true;
   EXPECT_TRUE(is_refused(90900, Pass::backward));
   EXPECT_FALSE(is_refused(91002, Pass::backward));

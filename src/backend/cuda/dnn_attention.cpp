@@ -329,19 +329,21 @@ std::string dnn_attention_refusal(const DnnAttentionProblem& p) {
 
 std::string dnn_attention_fault(size_t version, const DnnAttentionProblem& p,
                                 DnnAttentionPass pass) {
-  constexpr size_t kFirstFaulty = 91000, kLastFaulty = 91001, kTakesOneQuery = 91000,
-                   kTakesRests = 91501;
+  // Before kClearsSums, who runs a plan has to clear the sums of the gradient of q.
+  constexpr size_t kClearsSums = 90600, kFaulty = 91000, kMended = 91002, kTakesRests = 91501;
   constexpr int64_t kTile = 128;
-  if (version >= kFirstFaulty && version <= kLastFaulty)
+  if (version >= kFaulty && version < kMended)
     return "cuDNN 9.10.0 and 9.10.1 compute attention wrongly; use 9.10.2 or later";
-  const bool backward = pass == DnnAttentionPass::backward;
-  if (!backward && p.causal && p.queries == 1 && version < kTakesOneQuery)
-    return "causal attention of one query takes cuDNN 9.10.2 or later";
-  if (backward && p.queries == 1 && p.keys == 1)
-    return "cuDNN has no gradients of one query and one key";
-  if (backward && p.has_lengths && version < kFirstFaulty)
+  if (pass == DnnAttentionPass::forward) {
+    return p.causal && p.queries == 1 && version < kMended
+               ? "causal attention of one query takes cuDNN 9.10.2 or later"
+               : "";
+  }
+  if (version < kClearsSums) return "gradients take cuDNN 9.6 or later";
+  if (p.queries == 1 && p.keys == 1) return "cuDNN has no gradients of one query and one key";
+  if (p.has_lengths && version < kMended)
     return "gradients behind lengths take cuDNN 9.10.2 or later";
-  if (backward && !p.has_lengths && p.keys % kTile != 0 && version < kTakesRests)
+  if (!p.has_lengths && p.keys % kTile != 0 && version < kTakesRests)
     return text("gradients of ", p.keys, " keys, which are no multiple of ", kTile,
                 ", take cuDNN 9.15.1 or later");
   return {};
