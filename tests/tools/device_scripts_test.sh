@@ -118,6 +118,24 @@ assert check.run_part(run_of(0), "late", lambda run: [])[0] == "NO TIME"
 status, lines, _ = check.run_part(run_of(), "wrong", lambda run: None[1])
 assert status == "FAILED" and "TypeError" in lines[0], lines
 assert check.run_part(run_of(), "absent", lambda run: run.need("absent", ["/nosuch"], 5))[0] == "FAILED"
+sys.path.insert(0, sys.argv[1] + "/scripts")
+import bench_gpu  # noqa: E402
+
+said, run = io.StringIO(), run_of()
+for net in ("alexnet", "resnet50"):
+    bench_gpu.print_rows([bench_gpu.row_of(net, 1, {"crema bf16": {"total_ms": 1.5, "memory_mb": 1, "taken_mb": 2}})], said)
+run.args.python = "python3"
+run.call = lambda *_: (1, said.getvalue())
+lines = check.bench_of_one(run, "crema", [])
+assert len(lines) == 2 and lines[1].startswith("resnet50 b1"), lines
+
+
+def late(*_):
+    raise check.TimeOver("late", "")
+
+
+run.call = late
+assert check.bench_of_one(run, "crema", []) == ["one image: late"]
 page = io.StringIO()
 with contextlib.redirect_stdout(page):
     check.print_page({"bench": ("passed", [f"row {i}" for i in range(300)], 1), "golden": ("passed", ["one", "two"], 1)}, 2, "x")
