@@ -62,7 +62,7 @@ parts=$("$there/scripts/device-check" --dry-run)
 for part in device errors lenet graphs long time bench tests golden nets sanitize; do
   grep -q "^$part:" <<<"$parts" || fail "no part $part in: $parts"
 done
-for word in "--gpu=7" "--set=net=" "golden_runner --gpu=0 --strict" "--gtest_filter" "--tool racecheck" "--quick" "first_iter_500.solverstate"; do
+for word in "--gpu=7" "bf16_solver.prototxt" "golden_runner --gpu=0 --strict" "--gtest_filter" "--tool racecheck" "--quick" "first_iter_500.solverstate"; do
   grep -qF -- "$word" <<<"$parts" || fail "no $word in: $parts"
 done
 ! "$there/scripts/device-check" nosuch >"$work/said" 2>&1 || fail "takes a part that is none"
