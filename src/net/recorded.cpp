@@ -124,8 +124,8 @@ void note_written(const std::vector<AccessLog::Followed>& followers) {
   }
 }
 
-const std::shared_ptr<Memory>& memory_in(const Program& program, int buffer) {
-  return program.buffers[static_cast<size_t>(buffer)].tensors.front().tensor->memory();
+const Tensor& tensor_in(const Program& program, int buffer) {
+  return *program.buffers[static_cast<size_t>(buffer)].tensors.front().tensor;
 }
 
 /// Records what is queued as long as it lives, or until end().
@@ -377,10 +377,14 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   made.followers = log.followers();
   std::map<const Memory*, int> buffers;
   for (size_t b = 0; b < plan.program->buffers.size(); ++b)
-    buffers[memory_in(*plan.program, static_cast<int>(b)).get()] = static_cast<int>(b);
+    buffers[tensor_in(*plan.program, static_cast<int>(b)).memory().get()] = static_cast<int>(b);
   for (const AccessLog::Entry& entry : log.entries()) {
-    const auto found = buffers.find(entry.place);
-    made.uses.push_back({entry, found != buffers.end() ? found->second : -1});
+    Use use{entry};
+    if (const auto found = buffers.find(entry.place); found != buffers.end()) {
+      use.buffer = found->second;
+      use.offset = tensor_in(*plan.program, use.buffer).offset();
+    }
+    made.uses.push_back(use);
   }
   return made;
 }
@@ -399,8 +403,10 @@ bool RecordedPass::knows_memories(const Plan& plan, const Record& record) const 
   if (record.places != memory_places() || record.memories.size() != record.uses.size())
     return false;
   for (size_t i = 0; i < record.uses.size(); ++i) {
-    const int buffer = record.uses[i].buffer;
-    if (buffer >= 0 && memory_in(*plan.program, buffer).get() != record.memories[i]) return false;
+    const Use& use = record.uses[i];
+    if (use.buffer < 0) continue;
+    const Tensor& tensor = tensor_in(*plan.program, use.buffer);
+    if (tensor.memory().get() != record.memories[i] || tensor.offset() != use.offset) return false;
   }
   return true;
 }
@@ -409,9 +415,11 @@ bool RecordedPass::find_memories(const Plan& plan, Record& record) const {
   const uint64_t places = memory_places();
   record.memories.clear();
   for (const Use& use : record.uses) {
+    const Tensor* const tensor = use.buffer >= 0 ? &tensor_in(*plan.program, use.buffer) : nullptr;
     const std::shared_ptr<Memory> memory =
-        use.buffer >= 0 ? memory_in(*plan.program, use.buffer) : use.entry.memory.lock();
+        tensor != nullptr ? tensor->memory() : use.entry.memory.lock();
     if (memory == nullptr || memory->on_device() != use.entry.contents) return false;
+    if (tensor != nullptr && tensor->offset() != use.offset) return false;
     record.memories.push_back(memory.get());
   }
   record.places = places;
