@@ -144,10 +144,10 @@ class ContrastiveLossLayer : public TwoSidedLayer {
       const auto gradient = [&](size_t k) {
         return propagate[k] ? device.overwrite<T>(bottom[k]->diff) : nullptr;
       };
-      for_each_position(
-          device, pairs_, kElementGrain,
-          PairGradient<T>{pairs_, pair(device), seed.template over<double>(items()), device.read<T>(bottom[0]->data),
-                          device.read<T>(bottom[1]->data), gradient(0), gradient(1)});
+      for_each_position(device, pairs_, kElementGrain,
+                        PairGradient<T>{pairs_, pair(device), seed.template over<double>(items()),
+                                        device.read<T>(bottom[0]->data),
+                                        device.read<T>(bottom[1]->data), gradient(0), gradient(1)});
     });
   }
 

@@ -11,6 +11,7 @@
 
 #include "backend/cuda/micro_batches.hpp"
 #include "backend/parameter_copies.hpp"
+#include "core/memory_error.hpp"
 #include "core/relu_handover.hpp"
 #include "core/tuner.hpp"
 #include "layer_support/tuning.hpp"
@@ -305,11 +306,10 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
   void* scratch_of(const MicroBatches& convolution) {
     try {
       return backend_.scratch(convolution.scratch_bytes());
-    } catch (const Error& error) {
+    } catch (const MemoryError& error) {
       constexpr int kBitsOfMiB = 20;
-      throw Error("has no scratch memory for ", convolution.way().str(), ", which takes ",
-                  (convolution.scratch_bytes() >> kBitsOfMiB) + 1, " MiB: ", error.message(),
-                  "; or lower workspace_limit of the net");
+      throw MemoryError("has no scratch memory for ", convolution.way().str(), ", which takes ",
+                        (convolution.scratch_bytes() >> kBitsOfMiB) + 1, " MiB: ", error.message());
     }
   }
 

@@ -87,9 +87,12 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       const LossSeed<T> seed(device, *top[0]);
-      const CrossEntropyGradient<T> each{
-          seed.template over<double>(known_divisor()),        valid(device), device.read<T>(bottom[0]->data),
-          device.read<T>(bottom[1]->data), ignored<T>(),  device.overwrite<T>(bottom[0]->diff)};
+      const CrossEntropyGradient<T> each{seed.template over<double>(known_divisor()),
+                                         valid(device),
+                                         device.read<T>(bottom[0]->data),
+                                         device.read<T>(bottom[1]->data),
+                                         ignored<T>(),
+                                         device.overwrite<T>(bottom[0]->diff)};
       if (weights_.weigh()) {
         for_each(device, count(), kPassGrain,
                  WeightedCrossEntropyGradient<T>{each, factors<T>(device)});

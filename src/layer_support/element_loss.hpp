@@ -103,9 +103,10 @@ class ElementLossLayer : public TwoSidedLayer {
       const auto scale = seed.template over<double>(divisor());
       for (size_t k = 0; k < 2; ++k) {
         if (!propagate[k]) continue;
-        for_each(device, bottom[0]->count(), kElementGrain,
-                 ElementLossGradient<T, Math>{term<T>(device, bottom), k == 0 ? scale : scale.times(-1),
-                                              device.overwrite<T>(bottom[k]->diff)});
+        for_each(
+            device, bottom[0]->count(), kElementGrain,
+            ElementLossGradient<T, Math>{term<T>(device, bottom), k == 0 ? scale : scale.times(-1),
+                                         device.overwrite<T>(bottom[k]->diff)});
       }
     });
   }

@@ -124,8 +124,8 @@ void note_written(const std::vector<AccessLog::Followed>& followers) {
   }
 }
 
-std::shared_ptr<Memory> memory_of(const Program& program, int buffer) {
-  return program.buffers[static_cast<size_t>(buffer)].tensors.front().tensor->memory();
+const Tensor& tensor_in(const Program& program, int buffer) {
+  return *program.buffers[static_cast<size_t>(buffer)].tensors.front().tensor;
 }
 
 /// Records what is queued as long as it lives, or until end().
@@ -377,10 +377,14 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   made.followers = log.followers();
   std::map<const Memory*, int> buffers;
   for (size_t b = 0; b < plan.program->buffers.size(); ++b)
-    buffers[memory_of(*plan.program, static_cast<int>(b)).get()] = static_cast<int>(b);
+    buffers[tensor_in(*plan.program, static_cast<int>(b)).memory().get()] = static_cast<int>(b);
   for (const AccessLog::Entry& entry : log.entries()) {
-    const auto found = buffers.find(entry.place);
-    made.uses.push_back({entry, found != buffers.end() ? found->second : -1});
+    Use use{entry};
+    if (const auto found = buffers.find(entry.place); found != buffers.end()) {
+      use.buffer = found->second;
+      use.offset = tensor_in(*plan.program, use.buffer).offset();
+    }
+    made.uses.push_back(use);
   }
   return made;
 }
@@ -395,13 +399,27 @@ void RecordedPass::add_form(Part& part, const AccessLog::Derived& form, size_t a
   part.forms.push_back({form, action});
 }
 
+bool RecordedPass::knows_memories(const Plan& plan, const Record& record) const {
+  if (record.places != memory_places() || record.memories.size() != record.uses.size())
+    return false;
+  for (size_t i = 0; i < record.uses.size(); ++i) {
+    const Use& use = record.uses[i];
+    if (use.buffer < 0) continue;
+    const Tensor& tensor = tensor_in(*plan.program, use.buffer);
+    if (tensor.memory().get() != record.memories[i] || tensor.offset() != use.offset) return false;
+  }
+  return true;
+}
+
 bool RecordedPass::find_memories(const Plan& plan, Record& record) const {
   const uint64_t places = memory_places();
   record.memories.clear();
   for (const Use& use : record.uses) {
+    const Tensor* const tensor = use.buffer >= 0 ? &tensor_in(*plan.program, use.buffer) : nullptr;
     const std::shared_ptr<Memory> memory =
-        use.buffer >= 0 ? memory_of(*plan.program, use.buffer) : use.entry.memory.lock();
+        tensor != nullptr ? tensor->memory() : use.entry.memory.lock();
     if (memory == nullptr || memory->on_device() != use.entry.contents) return false;
+    if (tensor != nullptr && tensor->offset() != use.offset) return false;
     record.memories.push_back(memory.get());
   }
   record.places = places;
@@ -411,7 +429,7 @@ bool RecordedPass::find_memories(const Plan& plan, Record& record) const {
 bool RecordedPass::is_valid(const Plan& plan, Record& record) const {
   return record.generation == plan.context->backend().generation() &&
          are_cleared(record.cleared_before) &&
-         (record.places == memory_places() || find_memories(plan, record)) &&
+         (knows_memories(plan, record) || find_memories(plan, record)) &&
          std::ranges::all_of(record.derived, is_current);
 }
 

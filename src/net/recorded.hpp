@@ -16,8 +16,8 @@
 // The host keeps book of which copy of a memory is current. A record repeats that too: its accesses
 // (core/access_log.hpp) are made before the launch, so that what the host has written since is
 // copied to the device. Copies of parameters that have changed are made anew then, too. As long as
-// no memory of a device has come or gone (core/memory_places.hpp), that takes neither locks nor
-// comparisons of addresses.
+// no memory of a device has come or gone (core/memory_places.hpp), and the tensors of the program
+// have the memory that they had, that takes no locks.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,8 @@ class RecordedPass {
   /// Memory that a record uses.
   struct Use {
     AccessLog::Entry entry;
-    int buffer = -1;  // of the program, which may bind it to other memory; -1: none
+    int buffer = -1;    // of the program, which may bind it to other memory; -1: none
+    size_t offset = 0;  // in the memory, where the first tensor of the buffer lay
   };
   struct Record {
     std::unique_ptr<DeviceGraph> graph;
@@ -98,6 +99,9 @@ class RecordedPass {
   void tell_recorded(const Part& part);
   void tell_refused(size_t action);
   bool is_valid(const Plan& plan, Record& record) const;
+  /// Whether `memories` are those of the uses: an input may have been bound to another
+  /// one, or to another part of it.
+  bool knows_memories(const Plan& plan, const Record& record) const;
   void launch(Plan& plan, Record& record) const;
   /// Of the uses of a record. False if one of them is gone, or its contents have moved.
   bool find_memories(const Plan& plan, Record& record) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/access_log.hpp"
+#include "core/memory.hpp"
 #include "crema/net.hpp"
 #include "crema/registry.hpp"
 #include "layer_support/passes.hpp"
@@ -126,6 +127,35 @@ TEST_F(Recorded, TwoShapesKeepARecordEach) {
   }
   EXPECT_EQ(on.device->captures, captures);
   EXPECT_GE(on.device->launches, launches + 12);
+}
+
+// A caller may have the next input in another memory, or elsewhere in it, and come back to the
+// first one: no memory comes or goes then.
+TEST_F(Recorded, AnInputMayBeBoundToOneOfTwoMemories) {
+  const NetParameter param = test::net_param(kPooled);
+  for (const bool in_parts : {false, true}) {
+    SCOPED_TRACE(in_parts ? "parts of one" : "two of them");
+    OnDevice on;
+    Net net(param, on.context, {.phase = Phase::test});
+    Context context({.threads = 1, .engine = "reference"});
+    Net on_cpu(param, context, {.phase = Phase::test, .share_params_with = nullptr});
+    const size_t bytes = net.input("x").bytes();
+    const std::shared_ptr<Memory> memories[] = {std::make_shared<Memory>(2 * bytes),
+                                                std::make_shared<Memory>(bytes)};
+    for (int i = 0; i < 12; ++i) {
+      const int which = i % 2;
+      net.input("x").bind(memories[in_parts ? 0 : which], in_parts && which == 1 ? bytes : 0);
+      if (i < 2) test::fill_inputs(net, -1, 1 + 4 * which);
+      test::fill_inputs(on_cpu, -1, 1 + 4 * which);
+      net.forward();
+      on_cpu.forward();
+      const std::vector<float> found = values(net.output("prob")),
+                               expected = values(on_cpu.output("prob"));
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t k = 0; k < found.size(); ++k) EXPECT_NEAR(found[k], expected[k], 1e-6) << i;
+    }
+    EXPECT_GT(on.device->launches, 6);
+  }
 }
 
 TEST_F(Recorded, DropoutDrawsTheMasksOfTheCpu) {

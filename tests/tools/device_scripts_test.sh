@@ -62,7 +62,7 @@ parts=$("$there/scripts/device-check" --dry-run)
 for part in device errors lenet graphs long time bench tests golden nets sanitize; do
   grep -q "^$part:" <<<"$parts" || fail "no part $part in: $parts"
 done
-for word in "--gpu=7" "golden_runner --gpu=0 --strict" "--gtest_filter" "--tool racecheck" "--quick" "first_iter_500.solverstate"; do
+for word in "--gpu=7" "bf16_solver.prototxt" "golden_runner --gpu=0 --strict" "--gtest_filter" "--tool racecheck" "--quick" "first_iter_500.solverstate"; do
   grep -qF -- "$word" <<<"$parts" || fail "no $word in: $parts"
 done
 ! "$there/scripts/device-check" nosuch >"$work/said" 2>&1 || fail "takes a part that is none"
@@ -96,12 +96,46 @@ def run_of(minutes=8):
 
 status, lines, seconds = check.run_part(run_of(), "hangs", lambda run: run.need("hangs", ["sleep", 60], 1.5))
 assert status == "FAILED" and "did not end within" in lines[0] and seconds < 10, (status, lines, seconds)
+def looks(text):
+    """What the part sanitize makes of a program that says `text` and does not end."""
+    check.sanitizer = lambda: "sh"
+    run = run_of()
+    run.benches = True
+    run.end = check.time.monotonic() + 40
+    run.program = lambda name: []
+    call = run.call
+    run.call = lambda log, command, limit, *rest: call(log, ["sh", "-c", f"echo '{text}'; sleep 60"], 1.5)
+    return check.run_part(run, "sanitize", check.sanitize)
+
+
+status, lines, _ = looks("========= COMPUTE-SANITIZER")
+assert status == "passed" and all("nothing found in 30 s" in line for line in lines), (status, lines)
+status, lines, _ = looks("========= Invalid __shared__ read of size 16 bytes")
+assert status == "FAILED" and "Invalid __shared__ read" in lines[0], (status, lines)
 status, lines, _ = check.run_part(run_of(), "fails", lambda run: run.need("fails", ["sh", "-c", "echo why; exit 3"], 5))
 assert status == "FAILED" and "exit status 3" in lines[0] and lines[0].endswith("why"), lines
 assert check.run_part(run_of(0), "late", lambda run: [])[0] == "NO TIME"
 status, lines, _ = check.run_part(run_of(), "wrong", lambda run: None[1])
 assert status == "FAILED" and "TypeError" in lines[0], lines
 assert check.run_part(run_of(), "absent", lambda run: run.need("absent", ["/nosuch"], 5))[0] == "FAILED"
+sys.path.insert(0, sys.argv[1] + "/scripts")
+import bench_gpu  # noqa: E402
+
+said, run = io.StringIO(), run_of()
+for net in ("alexnet", "resnet50"):
+    bench_gpu.print_rows([bench_gpu.row_of(net, 1, {"crema bf16": {"total_ms": 1.5, "memory_mb": 1, "taken_mb": 2}})], said)
+run.args.python = "python3"
+run.call = lambda *_: (1, said.getvalue())
+lines = check.bench_of_one(run, "crema", [])
+assert len(lines) == 2 and lines[1].startswith("resnet50 b1"), lines
+
+
+def late(*_):
+    raise check.TimeOver("late", "")
+
+
+run.call = late
+assert check.bench_of_one(run, "crema", []) == ["one image: late"]
 page = io.StringIO()
 with contextlib.redirect_stdout(page):
     check.print_page({"bench": ("passed", [f"row {i}" for i in range(300)], 1), "golden": ("passed", ["one", "two"], 1)}, 2, "x")

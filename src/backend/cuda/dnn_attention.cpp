@@ -315,19 +315,6 @@ DnnGraph backward_graph(const DnnAttentionProblem& p, bool direct) {
   return std::move(to.graph);
 }
 
-/// What versions of the library compute wrongly; "" if nothing.
-std::string refusal_of_version(const DnnAttentionProblem& p, DnnAttentionPass pass) {
-  constexpr size_t kMasksAgain = 91000, kTakesRests = 91501;
-  constexpr int64_t kTile = 128;
-  if (pass == DnnAttentionPass::forward) return {};
-  if (p.has_lengths && cudnnGetVersion() < kMasksAgain)
-    return "gradients behind lengths take cuDNN 9.10 or later";
-  if (!p.has_lengths && p.keys % kTile != 0 && cudnnGetVersion() < kTakesRests)
-    return text("gradients of ", p.keys, " keys, which are no multiple of ", kTile,
-                ", take cuDNN 9.15.1 or later");
-  return {};
-}
-
 }  // namespace
 
 std::string dnn_attention_refusal(const DnnAttentionProblem& p) {
@@ -337,6 +324,28 @@ std::string dnn_attention_refusal(const DnnAttentionProblem& p) {
     return text("cuDNN's fused attention takes heads of a multiple of ", kDepthUnit,
                 " values, not of ", p.depth, " and ", p.value_depth);
   if (p.batch == 0 || p.queries == 0 || p.keys == 0) return "there is nothing to compute";
+  return {};
+}
+
+std::string dnn_attention_fault(size_t version, const DnnAttentionProblem& p,
+                                DnnAttentionPass pass) {
+  // Before kClearsSums, who runs a plan has to clear the sums of the gradient of q.
+  constexpr size_t kClearsSums = 90600, kFaulty = 91000, kMended = 91002, kTakesRests = 91501;
+  constexpr int64_t kTile = 128;
+  if (version >= kFaulty && version < kMended)
+    return "cuDNN 9.10.0 and 9.10.1 compute attention wrongly; use 9.10.2 or later";
+  if (pass == DnnAttentionPass::forward) {
+    return p.causal && p.queries == 1 && version < kMended
+               ? "causal attention of one query takes cuDNN 9.10.2 or later"
+               : "";
+  }
+  if (version < kClearsSums) return "gradients take cuDNN 9.6 or later";
+  if (p.queries == 1 && p.keys == 1) return "cuDNN has no gradients of one query and one key";
+  if (p.has_lengths && version < kMended)
+    return "gradients behind lengths take cuDNN 9.10.2 or later";
+  if (!p.has_lengths && p.keys % kTile != 0 && version < kTakesRests)
+    return text("gradients of ", p.keys, " keys, which are no multiple of ", kTile,
+                ", take cuDNN 9.15.1 or later");
   return {};
 }
 
@@ -356,7 +365,7 @@ std::vector<DnnAttentionWay> dnn_attention_ways(DnnPlans& plans, const DnnAttent
                                                 std::string& why) {
   std::vector<DnnAttentionWay> ways;
   why = dnn_attention_refusal(problem);
-  if (why.empty()) why = refusal_of_version(problem, pass);
+  if (why.empty()) why = dnn_attention_fault(cudnnGetVersion(), problem, pass);
   if (!why.empty()) return ways;
   std::string first_reason;
   for (const bool direct : {false, true}) {

@@ -33,6 +33,11 @@ enum class DnnAttentionPass : uint8_t { forward, backward };
 /// Why the library is not asked; "" if it may be.
 std::string dnn_attention_refusal(const DnnAttentionProblem& problem);
 
+/// What that version of the library computes wrongly, or has not got, of a pass that its heuristics
+/// may offer; "" if nothing.
+std::string dnn_attention_fault(size_t version, const DnnAttentionProblem& problem,
+                                DnnAttentionPass pass);
+
 /// A pass as a graph. `direct`: the gradient of q is one product over all keys, whose sums have one
 /// order. Otherwise blocks of keys are added up in f32 as they are done.
 DnnGraph dnn_attention_graph(const DnnAttentionProblem& problem, DnnAttentionPass pass,

@@ -60,8 +60,7 @@ void device_seed(DeviceBackend& device, const LossScaleState* scale, DType dtype
                  double weight, bool adds, void* diff) {
   dispatch_float(dtype, [&](auto zero) {
     using T = decltype(zero);
-    cuda_for_each(cuda(device), count,
-                  SeedElement<T>{scale, weight, adds, static_cast<T*>(diff)});
+    cuda_for_each(cuda(device), count, SeedElement<T>{scale, weight, adds, static_cast<T*>(diff)});
   });
 }
 
