@@ -105,18 +105,20 @@ TEST_F(Cuda, ChainsOfPointwiseLayersAreThoseLayers) {
     layer { name: 'e' type: 'Eltwise' bottom: 'd' bottom: 'b' top: 'e'
             eltwise_param { coeff: 0.5 coeff: -2 } }
     layer { name: 't' type: 'TanH' bottom: 'e' top: 't' }
-    layer { name: 'u' type: 'Scale' bottom: 't' top: 'u' })";
-  // Each kind behind another layer, and a product with what the first one reads.
+    layer { name: 'w' type: 'Eltwise' bottom: 't' bottom: 'b' top: 'w'
+            eltwise_param { operation: PROD } }
+    layer { name: 'u' type: 'Scale' bottom: 'w' top: 'u' })";
+  // Each kind behind another layer, and a sum with what the first one reads.
   const std::vector<std::string> types = {"AbsVal", "BNLL",        "ELU",       "Exp",
                                           "GELU",   "HardSigmoid", "HardSwish", "Mish",
                                           "ReLU6",  "Swish",       "Sigmoid"};
   std::string last = "u";
   for (size_t i = 0; i < types.size(); ++i) {
     layers += text("layer { name: 'p", i, "' type: 'Power' bottom: '", last, "' top: 'p", i,
-                   "' power_param { power: 2 shift: 0.2 } } layer { name: 'f", i, "' type: '",
-                   types[i], "' bottom: 'p", i, "' top: 'f", i, "' } layer { name: 'm", i,
-                   "' type: 'Eltwise' bottom: '", last, "' bottom: 'f", i, "' top: 'm", i,
-                   "' eltwise_param { operation: PROD } } layer { name: 'n", i,
+                   "' power_param { power: 2 scale: 0.5 shift: 0.2 } } layer { name: 'f", i,
+                   "' type: '", types[i], "' bottom: 'p", i, "' top: 'f", i, "' } layer { name: 'm",
+                   i, "' type: 'Eltwise' bottom: '", last, "' bottom: 'f", i, "' top: 'm", i,
+                   "' eltwise_param { coeff: 0.5 coeff: 0.5 } } layer { name: 'n", i,
                    "' type: 'Scale' bottom: 'm", i, "' top: 'n", i, "' } ");
     last = text("n", i);
   }
