@@ -168,7 +168,7 @@ TEST_F(Chains, OfAllPointwiseRooms) {
 }
 
 TEST_F(Chains, ThresholdHasNoGradient) {
-  EXPECT_THAT(check(scale("a", "x") + scale("b", "x") + layer("s", "Sigmoid", "a") +
+  EXPECT_THAT(check(scale("b", "x") + layer("s", "Sigmoid", "x") +
                         layer("t", "Threshold", "s", "threshold_param { threshold: 0.5 } ") +
                         eltwise("e", "b", "t", "operation: PROD") + layer("r", "TanH", "e") +
                         scale("last", "r"),
