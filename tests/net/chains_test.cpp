@@ -5,8 +5,8 @@
 
 #include <cmath>
 #include <memory>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crema/net.hpp"
@@ -350,8 +350,9 @@ TEST_F(Chains, In16Bits) {
                              layer("p", "Power", "a", "power_param { power: 2 shift: 0.4 }") +
                              layer("s", "Sigmoid", "p") + eltwise("e", "s", "b") +
                              layer("r", "Swish", "e") + scale("last", "r");
-  for (const auto& [precision, rounding] :
-       {std::pair<std::string, double>{"BF16", 1.0 / 256}, {"F16", 1.0 / 2048}}) {
+  const std::vector<std::pair<std::string, double>> types = {{"BF16", 1.0 / 256},
+                                                             {"F16", 1.0 / 2048}};
+  for (const auto& [precision, rounding] : types) {
     SCOPED_TRACE(precision);
     const NetParameter param = net_of(layers, "precision: " + precision);
     OnDevice device, plain_device;
