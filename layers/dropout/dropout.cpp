@@ -8,32 +8,17 @@
 #include "core/fast_division.hpp"
 #include "core/float_values.hpp"
 #include "core/move.hpp"
-#include "core/philox.hpp"
 #include "core/transpose.hpp"
 #include "crema/random.hpp"
+#include "layer_support/dropout_math.hpp"
 #include "layer_support/options.hpp"
-#include "layer_support/pass_key.hpp"
 #include "layer_support/passes.hpp"
+#include "layer_support/pointwise_chain.hpp"
 #include "layer_support/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
-
-/// Whether an element is dropped depends on its logical index and the key alone: not on the memory
-/// format, the device or the number of threads. Element i takes the 16 bits number i % 8 of Philox
-/// block i / 8. The mask is never stored: backward makes it again.
-struct DropoutMath {
-  RandomKey key = {};      // from (seed, layer, iteration, pass)
-  uint32_t threshold = 0;  // words below it drop: ratio * 2^16, 0 in TEST
-  float scale = 1;         // of what stays
-
-  /// x -> y in forward, dy -> dx in backward.
-  template <class T>
-  CREMA_FUNCTOR T apply(T x, uint32_t word) const {
-    return word >= threshold ? x * T(scale) : T{0};
-  }
-};
 
 /// Body of devices for eight elements in memory that has the logical order: their words are of one
 /// Philox block.
@@ -46,12 +31,7 @@ struct Drop {
   ValuesIn<T> x;
   ValuesOut<T> y;
   CREMA_FUNCTOR void operator()(int64_t block) const {
-    const RandomKey key = math.key.known();
-    const PhiloxBlock drawn =
-        philox_block({static_cast<uint32_t>(block),
-                      static_cast<uint32_t>(static_cast<uint64_t>(block) >> 32), 0, 0},
-                     key.key0, key.key1);
-    const uint32_t pairs[] = {drawn.a, drawn.b, drawn.c, drawn.d};
+    const DropoutWords words = DropoutWords::of(math.key.known(), block);
     constexpr int kStep = kPackSize<T>;
     for (int part = 0; part < kGroup; part += kStep) {
       const int64_t first = kGroup * block + part, left = count - first;
@@ -59,11 +39,7 @@ struct Drop {
       const int some = left < kStep ? static_cast<int>(left) : kStep;
       const PackAt<T> at{first, some, vectors && some == kStep};
       const Pack<T> from = at.load(x);
-      at.store(Pack<T>::each([&](int k) {
-                 const int word = part + k;
-                 return math.apply(from.lanes[k], pairs[word / 2] >> (word % 2 * 16) & 0xffffU);
-               }),
-               y);
+      at.store(Pack<T>::each([&](int k) { return math.apply(from.lanes[k], words[part + k]); }), y);
     }
   }
 };
@@ -112,16 +88,10 @@ struct DropChannels {
  private:
   /// A bit for each word of a Philox block: whether it drops.
   CREMA_FUNCTOR uint32_t of_block(int64_t number) const {
-    const auto block = static_cast<uint64_t>(number);
-    const RandomKey key = math.key.known();
-    const PhiloxBlock drawn =
-        philox_block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                     key.key0, key.key1);
-    const uint32_t pairs[] = {drawn.a, drawn.b, drawn.c, drawn.d};
+    const DropoutWords words = DropoutWords::of(math.key.known(), number);
     uint32_t bits = 0;
     for (int word = 0; word < 8; ++word) {
-      const uint32_t of = pairs[word / 2] >> (word % 2 * 16) & 0xffffU;
-      bits |= (of < math.threshold ? 1U : 0U) << word;
+      bits |= (words[word] < math.threshold ? 1U : 0U) << word;
     }
     return bits;
   }
@@ -204,7 +174,7 @@ void drop_by_channels(const DropoutMath& math, const ElementOrder& order, int64_
   });
 }
 
-class DropoutLayer : public TwoSidedLayer {
+class DropoutLayer : public TwoSidedLayer, public ChainMember, public DrawsKey {
  public:
   /// Error unless 0 <= dropout_ratio < 1.
   explicit DropoutLayer(const LayerInit& init) : TwoSidedLayer(init), stream_(stream_id(name())) {
@@ -242,13 +212,29 @@ class DropoutLayer : public TwoSidedLayer {
   }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
-    // One Philox block makes the key of all others.
-    if (math_.threshold > 0) key_.draw(device, *this, stream_, seed_);
+    draw_key(device);
     apply(device, bottom[0]->data, top[0]->data);
   }
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>&,
                     Blobs bottom) override {
     apply(device, top[0]->diff, bottom[0]->diff);
+  }
+
+  /// One Philox block makes the key of all others.
+  void draw_key(const ComputeDevice& device) override {
+    if (math_.threshold > 0) key_.draw(device, *this, stream_, seed_);
+  }
+  RandomKey key_on(const ComputeDevice& device) const override { return key_.on(device); }
+  /// In other formats, the words of elements side by side are of different Philox blocks.
+  std::vector<ChainStep> chain_steps(size_t, const Blob& top) override {
+    const Shape& shape = top.shape();
+    if (!drops() ||
+        !ElementOrder(shape, top.data.format()).same_as(ElementOrder(shape, Format::contiguous)))
+      return {};
+    return {{.kind = ChainStep::Kind::drop,
+             .keys = this,
+             .threshold = math_.threshold,
+             .scale = math_.scale}};
   }
 
  protected:

@@ -3,6 +3,7 @@
 #include "layer_support/options.hpp"
 #include "layer_support/packs.hpp"
 #include "layer_support/passes.hpp"
+#include "layer_support/pointwise_chain.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/eltwise/eltwise_kernels.hpp"
 #include "proto/layer.pb.h"
@@ -106,7 +107,7 @@ EltwiseOperation operation_of(const EltwiseParameter& settings) {
   return EltwiseOperation::sum;
 }
 
-class EltwiseLayer : public TwoSidedLayer {
+class EltwiseLayer : public TwoSidedLayer, public ChainMember {
  public:
   explicit EltwiseLayer(const LayerInit& init)
       : TwoSidedLayer(init), operation_(operation_of(init.param.eltwise_param())) {
@@ -157,6 +158,24 @@ class EltwiseLayer : public TwoSidedLayer {
       return std::nullopt;
     }
     return TailStep{.kind = TailStep::Kind::add, .bottom = 1};
+  }
+
+  /// A maximum keeps which bottom it is of, and the quotient in the gradient of a product that is
+  /// not stable reads the product as it was rounded.
+  std::vector<ChainStep> chain_steps(size_t entry, const Blob&) override {
+    if (coefficients_.size() != 2 || operation_ == EltwiseOperation::maximum) return {};
+    const size_t other = 1 - entry;
+    if (operation_ == EltwiseOperation::product) {
+      if (!stable_product_) return {};
+      return {{.kind = ChainStep::Kind::product, .bottom = other}};
+    }
+    std::vector<ChainStep> steps = {{.kind = ChainStep::Kind::sum,
+                                     .bottom = other,
+                                     .own = coefficients_[entry],
+                                     .other = coefficients_[other]}};
+    if (const std::optional<float> slope = relu_slope_of(tail()))
+      steps.push_back(ChainStep::of("ReLU", ReLUMath{*slope}));
+    return steps;
   }
 
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {

@@ -43,6 +43,40 @@ foreach(room IN LISTS crema_rooms)
     crema_passes_for_cuda(${files})
   endif()
 endforeach()
+
+# The mathematics of all of them once more, for chains of such layers on devices, which one kernel computes.
+set(chain_rooms "")
+set(chain_maths "")
+set(rest ${pointwise})
+while(rest)
+  list(POP_FRONT rest room math)
+  string(APPEND chain_rooms "namespace ${room}_chain {
+#include \"${math}\"
+}  // namespace ${room}_chain
+")
+  list(APPEND chain_maths "${room}_chain::Math")
+endwhile()
+list(JOIN chain_maths ",\n    " chain_maths)
+set(chain_file "${CREMA_GENERATED_DIR}/rooms/pointwise_chain.cpp")
+if(CREMA_HAS_CUDA)
+  set(chain_file "${CREMA_GENERATED_DIR}/rooms/pointwise_chain.cu")
+endif()
+file(CONFIGURE OUTPUT "${chain_file}" CONTENT "// Written by scripts/cmake/rooms.cmake.
+#include \"layer_support/pointwise_chain-inl.hpp\"
+
+namespace crema {
+${chain_rooms}
+using MathsOfChains = pointwise_chain::MathList<
+    ${chain_maths}>;
+
+std::unique_ptr<Kernel> make_pointwise_chain(std::span<const ChainPart> parts, bool goes_back) {
+  return pointwise_chain::make_chain<MathsOfChains>(parts, goes_back);
+}
+
+}  // namespace crema
+" @ONLY)
+list(APPEND crema_room_files "${chain_file}")
+
 set(number 0)
 while(pointwise)
   list(LENGTH pointwise count)

@@ -10,6 +10,7 @@
 #include "layer_support/options.hpp"
 #include "layer_support/packs.hpp"
 #include "layer_support/pointwise.hpp"
+#include "layer_support/pointwise_chain.hpp"
 #include "layer_support/two_sided.hpp"
 
 namespace crema {
@@ -46,7 +47,7 @@ struct PointwiseBackward {
 
 /// `L` derives from PointwiseLayer; each element stays where it is, whatever their order.
 template <class L>
-class PointwiseKernel : public Kernel {
+class PointwiseKernel : public Kernel, public PointwiseLink {
   using Math = typename L::Math;
 
  public:
@@ -76,6 +77,9 @@ class PointwiseKernel : public Kernel {
     });
   }
   bool capturable() const override { return true; }
+  std::vector<ChainStep> chain_steps(size_t, const Blob&) const override {
+    return {ChainStep::of(Math::type, layer_.math())};
+  }
 
  private:
   const L& layer_;

@@ -4,12 +4,13 @@
 
 #include "layer_support/device_kernel.hpp"
 #include "layer_support/options.hpp"
+#include "layer_support/pointwise_chain.hpp"
 
 namespace crema {
 namespace {
 
 /// The passes of a TwoSidedLayer on the device of its context.
-class DeviceKernel : public Kernel {
+class DeviceKernel : public Kernel, public PointwiseLink {
  public:
   DeviceKernel(TwoSidedLayer& layer, Blobs bottom, Blobs top) : Kernel(layer), layer_(layer) {
     layer.prepare_device(bottom, top);
@@ -25,6 +26,10 @@ class DeviceKernel : public Kernel {
     layer_.run_backward(ComputeDevice(layer_.context().backend()), top, propagate, bottom);
   }
   bool capturable() const override { return layer_.capturable(); }
+  std::vector<ChainStep> chain_steps(size_t entry, const Blob& top) const override {
+    auto* const member = dynamic_cast<ChainMember*>(&layer_);
+    return member != nullptr ? member->chain_steps(entry, top) : std::vector<ChainStep>();
+  }
   void plan_scratch(ScratchPlan& plan) const override {
     if (scratch_bytes_ > 0) plan.need(kDeviceScratch, scratch_bytes_);
   }

@@ -214,7 +214,7 @@ std::set<size_t> steps_of_layers(const Plan& plan, size_t first, size_t last) {
     steps.insert(static_cast<size_t>(std::ranges::find(order, id) - order.begin()));
   };
   for (size_t layer = first; layer <= last; ++layer) {
-    const NodeId id = plan.graph->runs(NodeId(layer));
+    const NodeId id = program.runs(plan.graph->runs(NodeId(layer)));
     add(id);
     for (const ValueId bottom : program[id].reads) {
       if (program[bottom].is_converted()) add(program[bottom].maker);
@@ -391,7 +391,8 @@ std::vector<Blob*> Net::blob_versions(const std::string& name) {
   }
   std::vector<Blob*> blobs;
   for (const ValueId id : found->second) {
-    if (!plan_->value(id).fused_away) blobs.push_back(&plan_->blob(id));
+    const bool chained = plan_->program != nullptr && (*plan_->program)[id].fused_away;
+    if (!chained && !plan_->value(id).fused_away) blobs.push_back(&plan_->blob(id));
   }
   return blobs;
 }

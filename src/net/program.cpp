@@ -174,6 +174,7 @@ void take_program(Plan& plan) {
   Program& program = made.emplace_front(begin_program(plan));
   choose_layouts(plan, program);
   make_kernels(plan, program);
+  chain_layers(plan, program);
   hand_over_relus(plan, program);
   plan.context->save_tuning();
   program.memory.parameters =

@@ -52,6 +52,7 @@ struct ProgramNode {
   /// diffs to the diff of the value.
   std::vector<Blob*> bottom_blobs, top_blobs;
   std::vector<Shape> made_for;  // if follows_values: the bottoms' shapes that the kernel is for
+  NodeId chained_into;          // the node that computes this one too (chains.cpp)
 
   bool is_conversion() const { return node == nullptr; }
 };
@@ -134,6 +135,11 @@ struct Program {
   const ProgramValue& operator[](ValueId id) const { return values[id]; }
   ProgramValue& operator[](ValueId id) { return values[id]; }
   std::vector<Blob*> blobs(const std::vector<ValueId>& ids) const;
+  /// The node that computes the node: itself, or that of its chain.
+  NodeId runs(NodeId id) const {
+    const NodeId into = nodes[id].chained_into;
+    return into.valid() ? into : id;
+  }
 };
 
 /// Those of the graph in `plan`, with its layers and blobs.
@@ -143,6 +149,8 @@ Program begin_program(const Plan& plan);
 void choose_layouts(const Plan& plan, Program& program);
 /// Makes the kernels of the options.
 void make_kernels(Plan& plan, Program& program);
+/// chains.cpp: on a device, makes one kernel of pointwise layers that follow each other.
+void chain_layers(const Plan& plan, Program& program);
 /// relu_handover.cpp: lets kernels that read what a ReLU gives apply its gradient, in place of the
 /// kernel that ends with the ReLU.
 void hand_over_relus(const Plan& plan, Program& program);

@@ -35,7 +35,17 @@ void describe_steps(const Plan& plan, Program& program) {
     step.detail = node.kernel->detail();
     step.bottom_format = format_of(node.bottom_blobs);
     step.top_format = format_of(node.top_blobs);
-    step.flops = layer.flops(node.bottom_blobs, node.top_blobs);
+    // Of the layer alone, and of those that a chain computes with it.
+    if (node.is_conversion()) {
+      step.flops = layer.flops(node.bottom_blobs, node.top_blobs);
+    } else {
+      for (const NodeId each : plan.graph->node_ids()) {
+        if (program.runs(each) != id || !plan.node(each).scheduled()) continue;
+        const Flops flops = program[each].layer->flops(plan.bottoms[each], plan.tops[each]);
+        step.flops.forward += flops.forward;
+        step.flops.backward += program[each].needs_backward ? flops.backward : 0;
+      }
+    }
     if (!node.needs_backward) step.flops.backward = 0;
     const auto noises = plan.noise.find(id);
     if (noises == plan.noise.end()) continue;
@@ -80,7 +90,11 @@ std::vector<LayerSummary> Net::summary() const {
     row.name = node.layer->name();
     row.type = node.layer->type();
     row.layer = static_cast<int>(id.index());
-    if (!node.scheduled()) row.fused_into = plan_->node(node.fused_into).layer->name();
+    if (!node.scheduled()) {
+      row.fused_into = plan_->node(node.fused_into).layer->name();
+    } else if (plan_->program != nullptr && plan_->program->runs(id) != id) {
+      row.fused_into = plan_->node(plan_->program->runs(id)).layer->name();
+    }
     for (const auto& parameter : node.layer->params()) {
       if (counted.insert(parameter->storage().get()).second) {
         row.params += parameter->shape().count();

@@ -93,6 +93,64 @@ TEST_F(Cuda, FusedNetsComputeTheSame) {
   expect_close(gradients[1], gradients[0], {1e-10, 1e-10}, "gradients");
 }
 
+TEST_F(Cuda, ChainsOfPointwiseLayersAreThoseLayers) {
+  // Of 5250 values, no whole number of packs.
+  std::string layers = R"(
+    layer { name: 'x' type: 'Input' top: 'x' top: 'y'
+            input_param { shape { dim: 6 dim: 7 dim: 5 dim: 25 } } }
+    layer { name: 'a' type: 'Scale' bottom: 'x' top: 'a' scale_param { bias_term: true } }
+    layer { name: 'b' type: 'Scale' bottom: 'x' top: 'b' scale_param { bias_term: true } }
+    layer { name: 's' type: 'Sigmoid' bottom: 'a' top: 's' }
+    layer { name: 'd' type: 'Dropout' bottom: 's' top: 'd' }
+    layer { name: 'e' type: 'Eltwise' bottom: 'd' bottom: 'b' top: 'e'
+            eltwise_param { coeff: 0.5 coeff: -2 } }
+    layer { name: 't' type: 'TanH' bottom: 'e' top: 't' }
+    layer { name: 'w' type: 'Eltwise' bottom: 't' bottom: 'b' top: 'w'
+            eltwise_param { operation: PROD } }
+    layer { name: 'u' type: 'Scale' bottom: 'w' top: 'u' })";
+  // Each kind behind another layer, and a sum with what the first one reads.
+  const std::vector<std::string> types = {"AbsVal", "BNLL",        "ELU",       "Exp",
+                                          "GELU",   "HardSigmoid", "HardSwish", "Mish",
+                                          "ReLU6",  "Swish",       "Sigmoid"};
+  std::string last = "u";
+  for (size_t i = 0; i < types.size(); ++i) {
+    layers += text("layer { name: 'p", i, "' type: 'Power' bottom: '", last, "' top: 'p", i,
+                   "' power_param { power: 2 scale: 0.5 shift: 0.2 } } layer { name: 'f", i,
+                   "' type: '", types[i], "' bottom: 'p", i, "' top: 'f", i, "' } layer { name: 'm",
+                   i, "' type: 'Eltwise' bottom: '", last, "' bottom: 'f", i, "' top: 'm", i,
+                   "' eltwise_param { coeff: 0.5 coeff: 0.5 } } layer { name: 'n", i,
+                   "' type: 'Scale' bottom: 'm", i, "' top: 'n", i, "' } ");
+    last = text("n", i);
+  }
+  layers += text("layer { name: 'loss' type: 'EuclideanLoss' bottom: '", last,
+                 "' bottom: 'y' top: 'loss' }");
+  struct Bound {
+    const char* precision;
+    Tolerance tolerance;
+  };
+  // In f32, what one kernel and several contract to a multiply-add may differ. In bf16, layers
+  // alone round each value between them.
+  for (const auto& [precision, tolerance] :
+       {Bound{"F32", {1e-6, 1e-5}}, Bound{"BF16", {0.1, 0.1}}}) {
+    SCOPED_TRACE(precision);
+    const NetParameter param = net_param(text("precision: ", precision, layers));
+    std::vector<double> losses, gradients[2];
+    for (const bool fuse : {false, true}) {
+      Net net(param, *context_, {.phase = Phase::train, .fuse = fuse});
+      size_t chains = 0;
+      for (const NetStep& step : net.steps()) chains += step.detail.rfind("as one: ", 0) == 0;
+      EXPECT_EQ(chains, fuse ? types.size() + 1 : 0);
+      fill_inputs(net);
+      net.clear_gradients();
+      losses.push_back(net.forward());
+      net.backward();
+      gradients[fuse] = gradients_of(net);
+    }
+    EXPECT_NEAR(losses[1], losses[0], tolerance.relative * std::abs(losses[0]));
+    expect_close(gradients[1], gradients[0], tolerance, "gradients");
+  }
+}
+
 TEST_F(Cuda, NetsShareParametersWithinAContext) {
   const NetParameter param = net_param(kNet);
   Net owner(param, *context_);
