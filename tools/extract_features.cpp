@@ -152,7 +152,7 @@ extern const Command kExtractFeatures = {
     "--overwrite only, and never the weights, NET, what the settings of its layers name, or a\n"
     "file of a list that they name.",
     {"format", "keys", "overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed",
-     "plugin", "fuse", "phase", "level", "stage"},
+     "plugin", "fuse", "phase", "level", "stage", "device_jpeg"},
     extract_features,
     1,
     NetUse::runs};

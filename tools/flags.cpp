@@ -49,6 +49,10 @@ DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
 DEFINE_string(engine, "",
               "Force an engine on all layers that have it, such as reference or onednn. Error "
               "where it refuses a layer.");
+DEFINE_bool(
+    device_jpeg, false,
+    "Decode JPEG files on the GPU, by nvJPEG, where it can. Pixels may differ slightly from "
+    "those of the host.");
 DEFINE_bool(tune, true, "Measure the engines of each problem once, and use the fastest.");
 DEFINE_string(tuning_file, "",
               "The file of measured times. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");
@@ -193,6 +197,7 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   }
   options.engine = FLAGS_engine;
   options.tune = FLAGS_tune;
+  options.device_jpeg = FLAGS_device_jpeg;
   options.tuning_file = tuning_file();
   options.seed = seed_flag().value_or(options.seed);
   // The library does not say where in it a message was written.

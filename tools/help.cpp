@@ -31,7 +31,7 @@ const std::vector<FlagGroup>& flag_groups() {
         "skip_bad", "batch"}},
       {"how it runs",
        {"gpu", "threads", "engine", "simd", "tune", "tuning_file", "fuse", "memory_budget",
-        "no_cuda_graphs", "seed"}}};
+        "no_cuda_graphs", "device_jpeg", "seed"}}};
   return groups;
 }
 

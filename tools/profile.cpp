@@ -106,9 +106,9 @@ extern const Command kProfile = {
     "kernels; the first iterations, which take memory and choose kernels, have none. --trace\n"
     "writes the times of the layers, on a GPU both when the host gave their work and when the\n"
     "device did it.",
-    {"model", "trace", "overwrite", "weights", "strict", "iterations", "forward_only", "gpu",
-     "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "memory_budget", "phase",
-     "level", "stage"},
+    {"model", "trace",         "overwrite", "weights", "strict",      "iterations", "forward_only",
+     "gpu",   "threads",       "engine",    "tune",    "tuning_file", "seed",       "plugin",
+     "fuse",  "memory_budget", "phase",     "level",   "stage",       "device_jpeg"},
     profile,
     1,
     NetUse::runs};

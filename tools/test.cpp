@@ -327,11 +327,11 @@ extern const Command kTest = {
     "Of an output of DetectionEvaluate the mean average precision over the detections of all\n"
     "batches is logged, computed as --ap_version says; --per_class adds each class. An image that\n"
     "comes again does not count again.",
-    {"model",         "weights",       "strict",    "iterations",  "verbose", "confusion",
-     "confusion_svg", "save_mistakes", "rgb",       "class_names", "scores",  "labels",
-     "json",          "ap_version",    "per_class", "gpu",         "threads", "engine",
-     "tune",          "tuning_file",   "seed",      "plugin",      "fuse",    "phase",
-     "level",         "stage"},
+    {"model",         "weights",       "strict",     "iterations",  "verbose", "confusion",
+     "confusion_svg", "save_mistakes", "rgb",        "class_names", "scores",  "labels",
+     "json",          "ap_version",    "per_class",  "gpu",         "threads", "engine",
+     "tune",          "tuning_file",   "seed",       "plugin",      "fuse",    "phase",
+     "level",         "stage",         "device_jpeg"},
     test,
     1,
     NetUse::runs};

@@ -216,9 +216,10 @@ extern const Command kTime = {
     "SGD with momentum. The share of a layer is that of what the device can copy, as if each\n"
     "value were read and written once, or of what it can multiply, whichever is greater. --peak\n"
     "measures both.",
-    {"model",        "weights", "strict",        "iterations", "json",  "peak",        "simd",
-     "forward_only", "gpu",     "threads",       "engine",     "tune",  "tuning_file", "seed",
-     "plugin",       "fuse",    "memory_budget", "phase",      "level", "stage"},
+    {"model",       "weights",      "strict",     "iterations", "json",          "peak",
+     "simd",        "forward_only", "gpu",        "threads",    "engine",        "tune",
+     "tuning_file", "seed",         "plugin",     "fuse",       "memory_budget", "phase",
+     "level",       "stage",        "device_jpeg"},
     time,
     1,
     NetUse::runs};

@@ -193,10 +193,10 @@ extern const Command kTrain = {
     "change this. When the reader of the messages ends, as tee does at Ctrl-C (SIGPIPE), the run\n"
     "stops after a snapshot, too. The exit status of a run that a signal stopped is 128 and the\n"
     "number of the signal: 130 after Ctrl-C.",
-    {"solver",  "snapshot",      "resume",        "weights",     "strict",        "gpu",
-     "threads", "engine",        "tune",          "tuning_file", "seed",          "plugin",
-     "fuse",    "memory_budget", "level",         "stage",       "sigint_effect", "sighup_effect",
-     "set",     "freeze",        "allow_no_loss", "overwrite",   "no_cuda_graphs"},
+    {"solver",  "snapshot",      "resume",        "weights",     "strict",         "gpu",
+     "threads", "engine",        "tune",          "tuning_file", "seed",           "plugin",
+     "fuse",    "memory_budget", "level",         "stage",       "sigint_effect",  "sighup_effect",
+     "set",     "freeze",        "allow_no_loss", "overwrite",   "no_cuda_graphs", "device_jpeg"},
     train,
     1,
     NetUse::runs};

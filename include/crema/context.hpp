@@ -52,6 +52,11 @@ struct ContextOptions {
   /// replaced. A file with other contents is not changed, and a warning is logged. A file that
   /// cannot be written is only read. user_tuning_file() is the one that the program `crema` keeps.
   std::string tuning_file = {};
+  /// True: data layers of nets on a GPU decode JPEG files there, by nvJPEG: sequential files of
+  /// gray or YCbCr that are decoded at their full size. The host decodes the others, those that
+  /// nvJPEG refuses, and all where the build or the machine has no nvJPEG, which is logged. Pixels
+  /// may differ from the host's, mostly where chroma is interpolated.
+  bool device_jpeg = false;
   /// Default: messages are discarded.
   Logger logger = {};
 };
@@ -78,6 +83,7 @@ class Context {
   uint64_t seed() const { return options_.seed; }
   const std::string& engine() const { return options_.engine; }
   bool tune() const { return options_.tune; }
+  bool device_jpeg() const { return options_.device_jpeg; }
 
   void log(Severity severity, const std::string& message) const;
   /// Memory and libraries of the device. Error on the CPU.

@@ -37,6 +37,16 @@ struct Hit {
   CREMA_FUNCTOR double operator()(int64_t i) const { return hit[i]; }
 };
 
+/// Hits become their share of the labels that count, whose number a device knows.
+template <class T>
+struct DivideHits {
+  const double* count;
+  T* hits;
+  CREMA_FUNCTOR void operator()(int64_t) const {
+    *hits = static_cast<T>(static_cast<double>(*hits) / (*count > 1 ? *count : 1));
+  }
+};
+
 class AccuracyLayer : public LabelledLayer, public HasHostPart {
  public:
   std::string host_part() const override { return by_class_ ? "counts by class" : ""; }
@@ -78,9 +88,13 @@ class AccuracyLayer : public LabelledLayer, public HasHostPart {
       const T* x = device.read<T>(bottom[0]->data);
       for_each(device, positions, kElementGrain / scores().size + 1,
                IsHit<T>{scores(), top_k_, x, labels, hit});
+      const Tensor* const valid = device_valid_labels();
+      T* const share = device.overwrite<T>(top[0]->data);
       sum(device, positions, kElementGrain, Hit{hit},
-          1 / static_cast<double>(std::max<int64_t>(valid_labels(), 1)),
-          device.overwrite<T>(top[0]->data));
+          valid != nullptr ? 1.0 : 1 / static_cast<double>(std::max<int64_t>(valid_labels(), 1)),
+          share);
+      if (valid != nullptr)
+        for_each(device, 1, 1, DivideHits<T>{device.read<double>(*valid), share});
       if (top.size() > 1) write_by_class(top[1]->data.template overwrite<T>());
     });
   }

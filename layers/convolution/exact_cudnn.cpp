@@ -1,10 +1,15 @@
-// Contiguous convolutions by cuDNN in f32, never TF32, and in f64.
+// Contiguous convolutions by cuDNN in f32, never TF32, and in f64. A pass for which no algorithm
+// keeps within the limit of scratch memory goes over the batch in pieces
+// (backend/batch_pieces.hpp).
 #include <algorithm>
 #include <array>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>
 
+#include "backend/batch_pieces.hpp"
 #include "backend/cuda/cuda_backend.hpp"
 #include "core/dispatch.hpp"
 #include "layers/convolution/cudnn.hpp"
@@ -93,8 +98,49 @@ class Problem {
   ConvolutionDescriptor convolution_;
 };
 
+/// The problem of a batch, and those of its pieces.
+class Problems {
+ public:
+  Problems(const ConvolutionGeometry& g, DType dtype) : geometry_(g), dtype_(dtype) {
+    const auto bytes = [dtype](int64_t channels, const std::vector<int64_t>& axes) {
+      return std::accumulate(
+          axes.begin(), axes.end(), static_cast<size_t>(channels) * size_of(dtype),
+          [](size_t all, int64_t axis) { return all * static_cast<size_t>(axis); });
+    };
+    x_bytes_ = bytes(g.channels, g.input);
+    y_bytes_ = bytes(g.outputs, g.output);
+  }
+
+  /// The numbers of pieces that the batch can be divided into.
+  std::vector<int64_t> counts() const {
+    return piece_counts(geometry_.batch, {x_bytes_, y_bytes_});
+  }
+  /// That of one of so many pieces.
+  const Problem& in(int64_t pieces) {
+    std::unique_ptr<Problem>& problem = of_pieces_[pieces];
+    if (problem == nullptr) {
+      ConvolutionGeometry piece = geometry_;
+      piece.batch /= pieces;
+      problem = std::make_unique<Problem>(piece, dtype_);
+    }
+    return *problem;
+  }
+  /// Bytes of the images of a piece.
+  size_t x_bytes(int64_t pieces) const { return images(pieces) * x_bytes_; }
+  size_t y_bytes(int64_t pieces) const { return images(pieces) * y_bytes_; }
+
+ private:
+  size_t images(int64_t pieces) const { return static_cast<size_t>(geometry_.batch / pieces); }
+
+  ConvolutionGeometry geometry_;
+  DType dtype_;
+  size_t x_bytes_ = 0, y_bytes_ = 0;  // of an image
+  std::map<int64_t, std::unique_ptr<Problem>> of_pieces_;
+};
+
 // How cuDNN names each pass, suggests algorithms for it, the likely fastest first, measures the
-// scratch memory of one and runs it; and the order in which these functions take the operands.
+// scratch memory of one and runs it; and the order in which these functions take the operands, with
+// the bytes from a piece of the batch to the next: 0 for weights.
 
 struct ForwardPass {
   using Suggestion = cudnnConvolutionFwdAlgoPerf_t;
@@ -105,6 +151,7 @@ struct ForwardPass {
   static auto operands(const Problem& p) {
     return std::tuple(p.x(), p.w(), p.convolution(), p.y());
   }
+  static constexpr std::array<size_t, 3> steps(size_t x, size_t y) { return {x, 0, y}; }
 };
 
 struct DataPass {
@@ -116,6 +163,7 @@ struct DataPass {
   static auto operands(const Problem& p) {
     return std::tuple(p.w(), p.y(), p.convolution(), p.x());
   }
+  static constexpr std::array<size_t, 3> steps(size_t x, size_t y) { return {0, y, x}; }
 };
 
 struct WeightsPass {
@@ -127,6 +175,7 @@ struct WeightsPass {
   static auto operands(const Problem& p) {
     return std::tuple(p.x(), p.y(), p.convolution(), p.w());
   }
+  static constexpr std::array<size_t, 3> steps(size_t x, size_t y) { return {x, y, 0}; }
 };
 
 /// What one pass runs, and the scratch memory that it needs.
@@ -135,10 +184,11 @@ struct Choice {
   decltype(Pass::Suggestion::algo) algorithm{};
   size_t workspace = 0;
   bool same_every_time = true;  // it sums in one order
+  int64_t pieces = 1;           // of the batch, one after the other
 
   std::string str() const {
-    return text("exact ", Pass::kName, " ", static_cast<int>(algorithm),
-                same_every_time ? "" : " (sums in any order)");
+    return name_in_pieces(pieces, text("exact ", Pass::kName, " ", static_cast<int>(algorithm),
+                                       same_every_time ? "" : " (sums in any order)"));
   }
 };
 
@@ -146,36 +196,42 @@ bool uses_tensor_cores(cudnnMathType_t type) {
   return type == CUDNN_TENSOR_OP_MATH || type == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
 }
 
+/// Why the suggestions that were passed over cannot be taken.
+struct Refusals {
+  bool too_large = false, too_free = false;
+};
+
 /// Of cuDNN's suggestions that keep within the limit of scratch memory, and in a deterministic net
 /// sum in the same order every time: the one that `wanted` holds by its str(), where it is among
 /// them, else the first. Some are for tensor cores: these come last, as their speed is not that of
 /// our arithmetic, and the memory that ours needs is asked for.
 template <class Pass>
-Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem, const Arithmetic& arithmetic,
-                    const std::vector<std::string>& wanted) {
+std::optional<Choice<Pass>> choose_in(int64_t pieces, cudnnHandle_t dnn, Problems& problems,
+                                      const Arithmetic& arithmetic,
+                                      const std::vector<std::string>& wanted, Refusals& refusals) {
   constexpr int kSuggestions = 16;
   std::array<typename Pass::Suggestion, kSuggestions> found{};
   int count = 0;
-  const auto operands = Pass::operands(problem);
+  const auto operands = Pass::operands(problems.in(pieces));
   const auto suggest = [&](auto... of) {
     return Pass::kSuggest(dnn, of..., kSuggestions, &count, found.data());
   };
   cuda_check(std::apply(suggest, operands), "choosing a convolution algorithm");
   std::optional<Choice<Pass>> best;
-  bool best_is_for_tensor_cores = false, too_large = false, too_free = false;
+  bool best_is_for_tensor_cores = false;
   for (const auto& suggestion : std::span(found).first(static_cast<size_t>(count))) {
-    Choice<Pass> choice{suggestion.algo, 0, suggestion.determinism == CUDNN_DETERMINISTIC};
+    Choice<Pass> choice{suggestion.algo, 0, suggestion.determinism == CUDNN_DETERMINISTIC, pieces};
     if (suggestion.status != CUDNN_STATUS_SUCCESS) continue;
     const auto measure = [&](auto... of) {
       return Pass::kMeasure(dnn, of..., choice.algorithm, &choice.workspace);
     };
     if (std::apply(measure, operands) != CUDNN_STATUS_SUCCESS) continue;
     if (arithmetic.deterministic && !choice.same_every_time) {
-      too_free = true;
+      refusals.too_free = true;
       continue;
     }
     if (choice.workspace > arithmetic.workspace_limit) {
-      too_large = true;
+      refusals.too_large = true;
       continue;
     }
     if (std::find(wanted.begin(), wanted.end(), choice.str()) != wanted.end()) return choice;
@@ -184,18 +240,36 @@ Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem, const Arithmetic&
     best = choice;
     best_is_for_tensor_cores = for_tensor_cores;
   }
-  if (best) return *best;
+  return best;
+}
+
+/// For the whole batch, or where none can be taken, for the fewest pieces of it.
+template <class Pass>
+Choice<Pass> choose(cudnnHandle_t dnn, Problems& problems, const Arithmetic& arithmetic,
+                    const std::vector<std::string>& wanted) {
+  Refusals refusals;
+  if (const auto choice = choose_in<Pass>(1, dnn, problems, arithmetic, wanted, refusals))
+    return *choice;
+  if (refusals.too_large) {
+    for (const int64_t pieces : problems.counts()) {
+      Refusals of_pieces;
+      if (const auto choice = choose_in<Pass>(pieces, dnn, problems, arithmetic, wanted, of_pieces))
+        return *choice;
+    }
+  }
   const std::string of_limit = text(" that takes at most ", arithmetic.workspace_limit,
-                                    " bytes of scratch memory; raise workspace_limit of the net");
+                                    " bytes of scratch memory, for the batch or for a part of it; "
+                                    "raise workspace_limit of the net");
   throw Error("cuDNN has no algorithm for the ", Pass::kName, " pass of this convolution",
-              too_large  ? of_limit
-              : too_free ? " whose sums have one order; set deterministic: false in the net"
-                         : "");
+              refusals.too_large ? of_limit
+              : refusals.too_free
+                  ? " whose sums have one order; set deterministic: false in the net"
+                  : "");
 }
 
 /// The problem of a layer, and an algorithm for each pass that will run.
 struct Choices {
-  std::unique_ptr<Problem> problem;
+  std::unique_ptr<Problems> problems;
   // Empty: the pass is not asked for.
   std::optional<Choice<ForwardPass>> forward;
   std::optional<Choice<DataPass>> of_data;
@@ -205,10 +279,10 @@ struct Choices {
   static Choices of(const ConvolutionLayer& layer, size_t bottoms,
                     const std::vector<std::string>& wanted) {
     const cudnnHandle_t dnn = cuda(layer.context()).dnn();
-    Choices all{.problem = std::make_unique<Problem>(layer.geometry(), layer.dtype())};
+    Choices all{.problems = std::make_unique<Problems>(layer.geometry(), layer.dtype())};
     const bool transposed = layer.geometry().transposed(), any = any_propagates(layer, bottoms);
     const auto choose_pass = [&](auto& choice, auto pass) {
-      choice = choose<decltype(pass)>(dnn, *all.problem, layer.arithmetic(), wanted);
+      choice = choose<decltype(pass)>(dnn, *all.problems, layer.arithmetic(), wanted);
     };
     if (!transposed || any) choose_pass(all.forward, ForwardPass());
     if (transposed || any) choose_pass(all.of_data, DataPass());
@@ -236,12 +310,12 @@ class ExactConvolution : public Kernel {
   }
 
   void forward(Blobs bottom, Blobs top) override {
-    if (!choices_.problem) return;
+    if (!choices_.problems) return;
     dispatch_float(layer_.dtype(), [&](auto zero) { forward_as<decltype(zero)>(bottom, top); });
   }
 
   void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
-    if (!choices_.problem) return;
+    if (!choices_.problems) return;
     dispatch_float(layer_.dtype(),
                    [&](auto zero) { backward_as<decltype(zero)>(top, propagate, bottom); });
   }
@@ -261,13 +335,23 @@ class ExactConvolution : public Kernel {
   template <class Pass, class T>
   void run(const std::optional<Choice<Pass>>& choice, const T* first, const T* second, T beta,
            T* to) {
-    const auto [of_first, of_second, convolution, of_to] = Pass::operands(*choices_.problem);
+    Problems& problems = *choices_.problems;
+    const int64_t pieces = choice->pieces;
+    const auto [of_first, of_second, convolution, of_to] = Pass::operands(problems.in(pieces));
+    const auto [first_step, second_step, to_step] =
+        Pass::steps(problems.x_bytes(pieces), problems.y_bytes(pieces));
     const T one = 1;
-    const cudnnStatus_t status = Pass::kRun(
-        backend_.dnn(), &one, of_first, first, of_second, second, convolution, choice->algorithm,
-        backend_.scratch(choice->workspace), choice->workspace, &beta, of_to, to);
-    if (status != CUDNN_STATUS_SUCCESS)
-      cuda_check(status, text("the ", Pass::kName, " pass of a convolution").c_str());
+    for (int64_t i = 0; i < pieces; ++i) {
+      // What is the same for all pieces is a sum over them.
+      const T before = i > 0 && to_step == 0 ? one : beta;
+      const cudnnStatus_t status =
+          Pass::kRun(backend_.dnn(), &one, of_first, piece_at<const void>(first, i, first_step),
+                     of_second, piece_at<const void>(second, i, second_step), convolution,
+                     choice->algorithm, backend_.scratch(choice->workspace), choice->workspace,
+                     &before, of_to, piece_at<void>(to, i, to_step));
+      if (status != CUDNN_STATUS_SUCCESS)
+        cuda_check(status, text("the ", Pass::kName, " pass of a convolution").c_str());
+    }
   }
 
   /// y = w x + beta y, in the terms of the problem.

@@ -73,9 +73,10 @@ class InnerProductByLibrary : public Kernel {
                    .b = weights_ready_,
                    .c = y,
                    .vector = adds_bias() ? const_cast<void*>(bias_ready_) : nullptr});
-    if (one.ending != ProductEnding::none || (bias() == nullptr && !problem_.relu)) return;
-    const float* const shift = bias() != nullptr ? bias()->data.read<float>(&backend_) : nullptr;
-    device_finish_rows(backend_, problem_.result(), shift, problem_.relu, y);
+    const InnerProductProblem::Rest rest = problem_.rest(one.ending);
+    if (!rest.any()) return;
+    const float* const shift = rest.bias ? bias()->data.read<float>(&backend_) : nullptr;
+    device_finish_rows(backend_, problem_.result(), shift, rest.relu, y);
   }
 
   void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
@@ -128,8 +129,7 @@ class InnerProductByLibrary : public Kernel {
   Parameter* bias() { return problem_.has_bias ? layer_.params()[1].get() : nullptr; }
   /// Whether the product of forward adds the bias.
   bool adds_bias() {
-    const ProductEnding ending = of(InnerProductPass::forward).ending;
-    return ending == ProductEnding::bias || ending == ProductEnding::bias_relu;
+    return problem_.has_bias && !problem_.rest(of(InnerProductPass::forward).ending).bias;
   }
 
   /// Weights and bias as the library reads them: in the type of x.

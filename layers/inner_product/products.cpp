@@ -29,27 +29,43 @@ ProductEnding InnerProductProblem::ending(InnerProductPass pass) const {
     return transposed ? ProductEnding::sums_of_b : ProductEnding::sums_of_a;
   }
   if (pass == InnerProductPass::data) return ProductEnding::none;
-  if (!relu) return has_bias ? ProductEnding::bias : ProductEnding::none;
-  // The library has no slope.
-  if (*relu != 0) return ProductEnding::none;
+  // The library has no slope. But it adds the bias before the sum is rounded: in 16 bits, the sign
+  // that the ReLU looks at is that of the sum then.
+  if (!relu || *relu != 0) return has_bias ? ProductEnding::bias : ProductEnding::none;
   return has_bias ? ProductEnding::bias_relu : ProductEnding::relu;
+}
+
+InnerProductProblem::Rest InnerProductProblem::rest(ProductEnding ending) const {
+  const bool adds = ending == ProductEnding::bias || ending == ProductEnding::bias_relu;
+  const bool cuts = ending == ProductEnding::relu || ending == ProductEnding::bias_relu;
+  return {.bias = has_bias && !adds, .relu = cuts ? std::nullopt : relu};
 }
 
 std::vector<ProductWay> InnerProductProblem::ways(InnerProductPass pass,
                                                   DeviceBackend& backend) const {
   std::vector<ProductWay> ways;
   const ProductEnding all = ending(pass);
-  if (all != ProductEnding::none) ways.push_back({"fused", product(pass, all)});
-  ProductWay apart{"apart", product(pass)};
-  const bool in_forward = pass == InnerProductPass::forward && (has_bias || relu);
-  if (in_forward || all != ProductEnding::none) apart.form += "@1";
-  if (in_forward) {
-    apart.beside = [&backend, rows = result(), slope = relu,
-                    biased = has_bias](const ProductOperands& o) {
-      device_finish_rows(backend, rows, biased ? static_cast<const float*>(o.vector) : nullptr,
-                         slope, o.c);
+  if (pass == InnerProductPass::forward) {
+    const auto add = [&](const char* form, ProductEnding with) {
+      ProductWay way{form, product(pass, with)};
+      if (const Rest left = rest(with); left.any()) {
+        way.form += "@1";
+        way.beside = [&backend, rows = result(), left](const ProductOperands& o) {
+          device_finish_rows(backend, rows,
+                             left.bias ? static_cast<const float*>(o.vector) : nullptr, left.relu,
+                             o.c);
+        };
+      }
+      ways.push_back(std::move(way));
     };
-  } else if (all != ProductEnding::none) {
+    if (all != ProductEnding::none) add(rest(all).any() ? "bias" : "fused", all);
+    add("apart", ProductEnding::none);
+    return ways;
+  }
+  ProductWay apart{"apart", product(pass)};
+  if (all != ProductEnding::none) {
+    ways.push_back({"fused", product(pass, all)});
+    apart.form += "@1";
     const bool of_a = all == ProductEnding::sums_of_a;
     apart.beside = [&backend, rows = result(), of_a](const ProductOperands& o) {
       device_undo_and_sum_rows(backend, rows, of_a ? o.a : o.b, nullptr, std::nullopt, nullptr, 0,

@@ -32,9 +32,17 @@ struct InnerProductProblem {
   /// The product of a pass. Forward has x as a and W as b, data dy and W, weights dy and x or, for
   /// transposed ones, x and dy.
   DeviceProduct product(InnerProductPass pass, ProductEnding ending = ProductEnding::none) const;
-  /// All that surrounds it, if the library can compute that.
+  /// What surrounds it, as far as the library can compute that.
   ProductEnding ending(InnerProductPass pass) const;
-  /// With all that surrounds it, then with own passes for that. `backend` outlives them.
+  /// What an own pass does behind a product of forward.
+  struct Rest {
+    bool bias = false;
+    std::optional<float> relu = {};
+    bool any() const { return bias || relu; }
+  };
+  Rest rest(ProductEnding ending) const;
+  /// With what the library can compute, then with own passes for all of it. `backend` outlives
+  /// them.
   std::vector<ProductWay> ways(InnerProductPass pass, DeviceBackend& backend) const;
   /// Products that differ in the batch are of one family.
   TunedProblem tuned(InnerProductPass pass, const std::string& library) const;

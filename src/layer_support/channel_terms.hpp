@@ -2,6 +2,8 @@
 // of threads of channel_blocks.hpp.
 #pragma once
 
+#include <type_traits>
+
 #include "backend/channel_view.hpp"
 #include "layer_support/channel_vectors.hpp"
 
@@ -149,7 +151,9 @@ template <class S>
 struct GradientTerm : NoRow {
   using Stored = S;
   using W = Wide<S>;
-  static constexpr int kOperands = 3, kAtOnce = 2, kResident = 3;
+  static constexpr int kOperands = 3, kAtOnce = 2;
+  /// Of f16, 80 registers do not hold what three blocks a multiprocessor leave to each thread.
+  static constexpr int kResident = std::is_same_v<S, float16> ? 2 : 3;
   static constexpr bool kHasOrigin = false, kByRow = false;
   const S* from[3];
   Coefficients<const W> coefficients;

@@ -10,6 +10,7 @@
 
 #include "core/convert.hpp"
 #include "core/dispatch.hpp"
+#include "core/tuner.hpp"
 #include "crema/net.hpp"
 #include "layers/inner_product/products.hpp"
 #include "layers/mat_mul/products.hpp"
@@ -203,7 +204,7 @@ TEST(DeviceProducts, EndingsAreWhatALibraryHas) {
   // The pass that undoes the ReLU adds up the gradient of the bias.
   EXPECT_THAT(endings(), ElementsAre(bias_relu, none, none));
   problem.relu = 0.1F;
-  EXPECT_THAT(endings(), ElementsAre(none, none, none));
+  EXPECT_THAT(endings(), ElementsAre(bias, none, none));
   problem.relu.reset();
   EXPECT_THAT(endings(), ElementsAre(bias, none, sums_of_a));
   problem.transposed = true;
@@ -211,8 +212,22 @@ TEST(DeviceProducts, EndingsAreWhatALibraryHas) {
   problem.bias_learns = false;
   EXPECT_THAT(endings(), ElementsAre(bias, none, none));
   FakeDevice device;
-  for (const ProductWay& way : problem.ways(InnerProductPass::forward, device))
-    EXPECT_EQ(way.product.ending == none, way.form == "apart@1");
+  const auto forms = [&](std::optional<float> relu, bool has_bias) {
+    problem.relu = relu;
+    problem.has_bias = has_bias;
+    std::vector<std::pair<std::string, ProductEnding>> all;
+    for (const ProductWay& way : problem.ways(InnerProductPass::forward, device)) {
+      all.emplace_back(way.form, way.product.ending);
+      EXPECT_EQ(way.beside != nullptr, way.form.ends_with("@1"));
+    }
+    return all;
+  };
+  using Form = std::pair<std::string, ProductEnding>;
+  EXPECT_THAT(forms({}, true), ElementsAre(Form("fused", bias), Form("apart@1", none)));
+  EXPECT_THAT(forms({}, false), ElementsAre(Form("apart", none)));
+  EXPECT_THAT(forms(0, true), ElementsAre(Form("fused", bias_relu), Form("apart@1", none)));
+  EXPECT_THAT(forms(0.1F, true), ElementsAre(Form("bias@1", bias), Form("apart@1", none)));
+  EXPECT_THAT(forms(0.1F, false), ElementsAre(Form("apart@1", none)));
 }
 
 /// Runs each option of the device with rounded values, and the reference in f32 with the same ones.
@@ -288,13 +303,47 @@ TEST(DeviceProducts, InnerProductAgreesWithTheReference) {
       check({.layer = plain, .bottoms = {images}}, "fused", "fused");
       check({.layer = plain, .bottoms = {pooled}}, "fused", "fused");
       check({.layer = plain, .bottoms = {images}, .tail = {relu}}, "fused", "apart");
-      check({.layer = plain, .bottoms = {images}, .tail = {leaky}}, "apart", "apart");
+      check({.layer = plain, .bottoms = {images}, .tail = {leaky}}, "bias", "apart");
       check({.layer = bare, .bottoms = {images}}, "apart", "apart");
       check({.layer = bare, .bottoms = {images}, .tail = {relu}}, "fused", "apart");
       check({.layer = bare, .bottoms = {images}, .tail = {leaky}}, "apart", "apart");
     }
     check_layer({.layer = inner_product("axis: 2"), .bottoms = {images}}, type, Phase::train,
                 "forward fused, data apart, weights fused");
+  }
+}
+
+// What a library without endings leaves to our own pass: bias and ReLU, of rounded products.
+TEST(DeviceProducts, InnerProductAddsBiasAndReLUApart) {
+  for (const float slope : {0.0F, 0.25F}) {
+    for (const DType type : kTypes) {
+      SCOPED_TRACE(text("slope ", slope, " in ", to_string(type)));
+      const NetParameter param = net_param(text(
+          "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 5 dim: 16 } } } "
+          "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param { "
+          "num_output: 24 weight_filler { type: 'xavier' } bias_filler { type: 'gaussian' } } } "
+          "layer { name: 'r' type: 'ReLU' bottom: 'y' top: 'y' relu_param { negative_slope: ",
+          slope, " } }"));
+      Context cpu, gpu({.device = {.type = DeviceType::cuda}});
+      const InnerProductProblem problem{
+          .batch = 5, .inputs = 16, .outputs = 24, .has_bias = true, .relu = slope, .dtype = type};
+      std::string library = product_library(gpu.backend());
+      if (type == DType::f32) library += ", TF32";
+      gpu.tuner().choose(problem.tuned(InnerProductPass::forward, library).name(),
+                         "apart@1 algorithm of the tests");
+      Net exact(param, cpu, {.phase = Phase::test});
+      Net net(param, gpu, {.phase = Phase::test, .activations = type});
+      for (Net* each : {&exact, &net}) fill_inputs(*each), each->forward();
+      for (const NetStep& step : net.steps()) {
+        if (step.type == "InnerProduct") {
+          EXPECT_EQ(step.detail, "forward apart");
+        }
+      }
+      // x, weights and the product are rounded, the bias is not, and the sum is.
+      const double allowed = 4 * rounding_of(type);
+      expect_close(values_of(net.blob("y").data), values_of(exact.blob("y").data),
+                   {allowed, allowed}, "y");
+    }
   }
 }
 
@@ -369,17 +418,33 @@ constexpr const char* kNet = R"(
             matmul_param { transpose_b: true scale: 0.2 } }
     layer { name: "f" type: "InnerProduct" bottom: "s" top: "f" inner_product_param {
             num_output: 32 axis: 2 weight_filler { type: "xavier" } } }
-    layer { name: "r" type: "ReLU" bottom: "f" top: "f" }
-    layer { name: "g" type: "InnerProduct" bottom: "f" top: "g" inner_product_param {
+    layer { name: "r" type: "ReLU" bottom: "f" top: "r" }
+    layer { name: "g" type: "InnerProduct" bottom: "r" top: "g" inner_product_param {
             num_output: 3 axis: 2 weight_filler { type: "xavier" } } }
     layer { name: "loss" type: "SoftmaxWithLoss" bottom: "g" bottom: "label" top: "loss"
             softmax_param { axis: 2 } })";
 
+/// Half of the ReLU's bottoms are above 0 and half of them below, each further than a rounding
+/// reaches: where a sum changes its sign, gradients differ by more than roundings.
+void keep_from_zero(Net& net) {
+  for (auto& segment : net.params().segments()) {
+    Parameter& parameter = *segment.parameter;
+    if (parameter.shape() != Shape{32}) continue;
+    float* const bias = parameter.data.overwrite<float>();
+    for (int i = 0; i < 32; ++i) bias[i] = i % 2 == 0 ? 1.0F : -1.0F;
+  }
+}
+
 TEST(DeviceProducts, NetsOfThemHaveNoConversionsBetween) {
   Context cpu, gpu({.device = {.type = DeviceType::cuda}});
-  Net exact(net_param(kNet), cpu, {.phase = Phase::train});
+  Net exact(net_param(kNet), cpu, {.phase = Phase::train, .keep_all = true});
+  keep_from_zero(exact);
+  fill_inputs(exact);
+  exact.forward();
+  for (const double sum : values_of(exact.blob("f").data)) ASSERT_GT(std::abs(sum), 0.1);
   for (const DType type : {DType::bf16, DType::f16}) {
     Net net(net_param(kNet), gpu, {.phase = Phase::train, .activations = type});
+    keep_from_zero(net);
     int conversions = 0, products = 0;
     for (const NetStep& step : net.steps()) {
       conversions += step.type == "Conversion";
@@ -408,6 +473,11 @@ TEST(DeviceProducts, NetsOfThemHaveNoConversionsBetween) {
     EXPECT_EQ(gradients_of(net), first);
     double most = 0;
     for (const double value : expected) most = std::max(most, std::abs(value));
+    // 21 roundings lie between x and the gradient of the weights of q: 7 in s (x, weights and
+    // result of q and of k, and its own), 4 in f and g and their weights, 5 in the diffs of g, f
+    // and s and the weights between them, 5 in the diff of q, in k and in x, by which these are
+    // multiplied. Each is even in +-rounding_of(). As independent ones, they have a standard
+    // deviation of sqrt(21 / 3) of that, and three of these are 7.9.
     const double allowed = 8 * rounding_of(type);
     expect_close(gradients_of(net), expected, {allowed * most, allowed}, "gradients");
   }

@@ -1,6 +1,7 @@
 #include "data/batches/datum_layer.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "crema/error.hpp"
@@ -100,7 +101,23 @@ DatumLoading DatumLayer::datums() const {
   records.seed = run().seed;
   records.rank = static_cast<uint64_t>(run().rank);
   records.leaves_out = leaves_out();
+  if (records.format.encoded && context().on_gpu() && context().device_jpeg())
+    records.make_jpeg = jpeg_maker();
   return records;
+}
+
+MakeDeviceJpeg DatumLayer::jpeg_maker() const {
+  return [&context = context(), layer = name(), told = std::make_shared<std::once_flag>()] {
+    std::string why;
+    std::unique_ptr<DeviceJpeg> made = make_device_jpeg(context.backend(), why);
+    if (made == nullptr) {
+      std::call_once(*told, [&] {
+        context.log(Severity::warning,
+                    text("layer '", layer, "': the host decodes all JPEG files: ", why));
+      });
+    }
+    return made;
+  };
 }
 
 size_t DatumLayer::kept_bytes() const {

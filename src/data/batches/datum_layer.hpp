@@ -75,6 +75,8 @@ class DatumLayer : public SampledLayer {
   std::string key_of(const Sample& sample, int64_t index) const override;
 
  private:
+  /// In a context that decodes JPEG files on its device: of each loader.
+  MakeDeviceJpeg jpeg_maker() const;
   SamplerOptions sampling() const override;
   uint64_t rand_skip() const override { return settings_.rand_skip; }
   // A partner for mixing is drawn among the samples of a whole batch.

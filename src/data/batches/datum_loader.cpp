@@ -113,7 +113,8 @@ int loader_threads(uint32_t wanted, const SampleFormat& format) {
 DatumLoader::DatumLoader(DatumLoading loading, TargetLoader* targets)
     : loading_(std::move(loading)),
       reader_(loading_.source->reader(loading_.order)),
-      decoder_(loading_.color, loading_.size),
+      decoder_(loading_.color, loading_.size, Depth::bytes,
+               loading_.make_jpeg ? loading_.make_jpeg() : nullptr),
       targets_(targets) {}
 
 void DatumLoader::load(ImageBatch& batch, const std::atomic<bool>& stop) {

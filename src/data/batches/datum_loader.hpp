@@ -37,6 +37,8 @@ struct DatumLoading {
   uint64_t seed = 0;
   uint64_t rank = 0;    // of the run
   uint64_t stream = 0;  // of the layer's random numbers
+  /// Of each loader, where a device decodes JPEG files; empty: the host does.
+  MakeDeviceJpeg make_jpeg;
 };
 
 /// The format that `record` has in a batch of size number `size`. `targets` are those of the layer,

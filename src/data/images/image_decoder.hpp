@@ -3,7 +3,9 @@
 // files whole.
 #pragma once
 
+#include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data/images/gif_decoder.hpp"
@@ -22,6 +24,10 @@ namespace crema {
 /// EXIF says, or the orientation of a TIFF; sizes and windows are those of the upright picture.
 class ImageDecoder {
  public:
+  ImageDecoder() = default;
+  /// `device` as that of JpegDecoder.
+  explicit ImageDecoder(std::unique_ptr<DeviceJpeg> device) : jpeg_(std::move(device)) {}
+
   /// Sides and channels of a file (interleaved: bytes, or floats with Depth::own and more than 8
   /// bits a channel), and its pixels unless they are still to be decoded. `file` must stay until
   /// the pixels are taken. Error when it is no image, of a kind that is not supported, damaged, or

@@ -1,5 +1,6 @@
 // JPEG files by libjpeg-turbo: only the part that is wanted, also at a fraction of the size. The
-// pixels are those that OpenCV decodes, to the bit. Built without libjpeg-turbo, no file is its.
+// pixels are those that OpenCV decodes, to the bit, or nearly so where a device decodes. Built
+// without libjpeg-turbo, no file is its.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/device_jpeg.hpp"
 #include "data/images/image.hpp"
 
 namespace crema {
@@ -15,6 +17,9 @@ namespace crema {
 class JpegDecoder {
  public:
   JpegDecoder();
+  /// Files that `device` decodes, at full size, have its pixels; the host decodes all others. May
+  /// be null.
+  explicit JpegDecoder(std::unique_ptr<DeviceJpeg> device);
   ~JpegDecoder();
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;

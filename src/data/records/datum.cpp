@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <utility>
 
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
@@ -61,12 +62,14 @@ auto with_key(std::string_view key, const Body& body) {
 
 }  // namespace
 
-DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size, Depth depth)
+DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size, Depth depth,
+                           std::unique_ptr<DeviceJpeg> jpeg)
     : mode_(mode),
       depth_(depth),
       size_(size),
       datum_(std::make_unique<Datum>()),
-      annotated_(std::make_unique<AnnotatedDatum>()) {}
+      annotated_(std::make_unique<AnnotatedDatum>()),
+      images_(std::move(jpeg)) {}
 DatumDecoder::~DatumDecoder() = default;
 
 void DatumDecoder::parse(std::string_view record) {

@@ -32,8 +32,10 @@ Error memory_error(std::string_view key);
 /// Decodes records one by one and keeps its memory for the next; one a thread.
 class DatumDecoder {
  public:
-  /// Compressed images are resized, unless `size` is none; where they shrink, by averages.
-  explicit DatumDecoder(ColorMode mode, ImageSize size = {}, Depth depth = Depth::bytes);
+  /// Compressed images are resized, unless `size` is none; where they shrink, by averages. `jpeg`
+  /// as that of JpegDecoder.
+  explicit DatumDecoder(ColorMode mode, ImageSize size = {}, Depth depth = Depth::bytes,
+                        std::unique_ptr<DeviceJpeg> jpeg = nullptr);
   ~DatumDecoder();
 
   /// The record's sizes, and its pixels unless they are still to be decoded. It must stay until

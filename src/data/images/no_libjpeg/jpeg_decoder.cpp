@@ -6,6 +6,7 @@ namespace crema {
 struct JpegDecoder::State {};
 
 JpegDecoder::JpegDecoder() = default;
+JpegDecoder::JpegDecoder(std::unique_ptr<DeviceJpeg>) {}
 JpegDecoder::~JpegDecoder() = default;
 std::optional<Image> JpegDecoder::open(std::string_view, ColorMode) { return std::nullopt; }
 std::optional<Image> JpegDecoder::pixels(const ImageWindow&, int) { return std::nullopt; }

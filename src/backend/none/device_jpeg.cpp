@@ -1,0 +1,10 @@
+#include "backend/device_jpeg.hpp"
+
+namespace crema {
+
+std::unique_ptr<DeviceJpeg> make_device_jpeg(DeviceBackend&, std::string& why) {
+  why = "the library is built without CUDA";
+  return nullptr;
+}
+
+}  // namespace crema
