@@ -28,8 +28,8 @@ def test_the_front_page_trains_lenet_and_names_a_digit(tmp_path):
         shutil.copy(file, digits)
     shutil.copytree(os.path.join(ROOT, "models", "lenet"), tmp_path / "models" / "lenet",
                     ignore=shutil.ignore_patterns("*.caffemodel", "*.solverstate"))
-    converted = subprocess.run([sys.executable, "-m", "crema", *words.split()], cwd=tmp_path, check=True,
-                               capture_output=True, text=True, timeout=120)
+    converted = subprocess.run([sys.executable, "-m", "crema", *words.split()], cwd=tmp_path,
+                               check=True, capture_output=True, text=True, timeout=120)
     # The program tells what it does, unlike the package.
     assert "4000" in converted.stderr, converted
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
@@ -41,10 +41,12 @@ def test_the_front_page_trains_lenet_and_names_a_digit(tmp_path):
 
 def test_the_program_is_the_same_as_a_module_and_as_a_script(tmp_path):
     def said(*words):
-        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True).stdout
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120,
+                              check=True).stdout
 
     as_module = said(sys.executable, "-m", "crema", "--version")
-    as_script = said(sys.executable, "-c", "import sys; from crema.__main__ import main; sys.exit(main())", "--version")
+    script = "import sys; from crema.__main__ import main; sys.exit(main())"
+    as_script = said(sys.executable, "-c", script, "--version")
     assert as_module == as_script
     assert re.fullmatch(r"crema \d+\.\d+\.\d+\n", as_module)
     # In a folder that has no models: those that come with the package.
