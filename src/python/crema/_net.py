@@ -83,8 +83,7 @@ class Net(NetDisplay):
             "backward": backward, "keep": list(keep), "memory_budget": memory_budget}
         self._take(_crema.Net(
             context or _default_context(), *source_of(source), train=phase == TRAIN, weights=files,
-            share_with=None if share_with is None else share_with._core, **settings))
-        self._settings = settings
+            share_with=None if share_with is None else share_with._core, **settings), settings)
 
     @classmethod
     def _of(cls, core: _crema.Net) -> Net:
@@ -93,9 +92,9 @@ class Net(NetDisplay):
         net._take(core)
         return net
 
-    def _take(self, core: _crema.Net) -> None:
+    def _take(self, core: _crema.Net, settings: dict[str, Any] | None = None) -> None:
         self._core = core
-        self._settings = {}
+        self._settings = settings or {}  # for a net that is made from this one
         self._rows = core.layers()
         self._blob_map: OrderedDict[str, _crema.Blob] = Blobs(
             (name, core.blob(name)) for name in core.blob_names())
@@ -334,9 +333,8 @@ def _default_context() -> Context:
 def _unpickled(kind: type[Net], message: bytes, phase: int, settings: dict[str, Any],
                shapes: dict[str, tuple[int, ...]]) -> Net:
     """A net with the weights of another one, and with the shapes of its inputs."""
-    made = Net(message, phase=phase, **settings)
-    net = kind._of(made._core)
-    net._settings = settings
+    net = kind.__new__(kind)
+    net._take(Net(message, phase=phase, **settings)._core, settings)
     for name, shape in shapes.items():
         net.blobs[name].reshape(*shape)
     net.reshape()
