@@ -6,11 +6,13 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from google.protobuf.descriptor import FieldDescriptor
+
 
 def is_repeated(field: Any) -> bool:
     """Whether a field holds a list."""
     known = getattr(field, "is_repeated", None)  # the newer name
-    return bool(field.label == field.LABEL_REPEATED if known is None else known)
+    return bool(field.label == FieldDescriptor.LABEL_REPEATED if known is None else known)
 
 
 def nearest(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
@@ -47,8 +49,10 @@ def _scalar(field: Any, value: Any) -> Any:
     if field.enum_type is not None and isinstance(value, str):
         return _enum_number(field, value)
     # 512 / 2 is 256.0 in Python 3.
-    is_whole = field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_INT64, field.CPPTYPE_UINT32,
-                                  field.CPPTYPE_UINT64, field.CPPTYPE_ENUM)
+    # Of the class: descriptors themselves have no constants in some versions of protobuf.
+    kinds = FieldDescriptor
+    is_whole = field.cpp_type in (kinds.CPPTYPE_INT32, kinds.CPPTYPE_INT64, kinds.CPPTYPE_UINT32,
+                                  kinds.CPPTYPE_UINT64, kinds.CPPTYPE_ENUM)
     if is_whole and isinstance(value, float) and value.is_integer():
         return int(value)
     return value

@@ -26,7 +26,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Union
 
-from . import _crema, messages
+from . import _crema, messages  # messages first, as it says what to install
 from ._crema import layer_types
 from ._fields import assign_proto, check_names, is_repeated, nearest
 
@@ -381,8 +381,10 @@ def _kind(field: Any) -> str:
     elif field.enum_type is not None:
         kind = " | ".join(value.name for value in field.enum_type.values)
     else:
-        kind = {field.CPPTYPE_FLOAT: "float", field.CPPTYPE_DOUBLE: "float",
-                field.CPPTYPE_BOOL: "bool", field.CPPTYPE_STRING: "str"}.get(field.cpp_type, "int")
+        from google.protobuf.descriptor import FieldDescriptor as kinds
+
+        kind = {kinds.CPPTYPE_FLOAT: "float", kinds.CPPTYPE_DOUBLE: "float",
+                kinds.CPPTYPE_BOOL: "bool", kinds.CPPTYPE_STRING: "str"}.get(field.cpp_type, "int")
     return f"list of {kind}" if is_repeated(field) else kind
 
 
