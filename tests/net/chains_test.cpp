@@ -363,8 +363,8 @@ TEST_F(Chains, In16Bits) {
         exact(net_of(layers), host, options);
     ASSERT_THAT(chains_of(net), ElementsAre("Power, Sigmoid, Eltwise, Swish"));
     for (const NetStep& step : net.steps()) {
-      if (step.name == "r")
-        EXPECT_THAT(step.top_format, testing::StartsWith(precision == "BF16" ? "bf16" : "f16"));
+      if (step.name != "r") continue;
+      EXPECT_THAT(step.top_format, testing::StartsWith(precision == "BF16" ? "bf16" : "f16"));
     }
     const std::vector<double> found = pass(net, 1.5), apart = pass(plain, 1.5),
                               expected = pass(exact, 1.5);
