@@ -26,7 +26,8 @@ _RESTART = _crema.FeedAnswer.restart
 
 # Seconds that the end of the process waits for a thread that is inside an iterable.
 _PATIENCE = 2.0
-_feeds: weakref.WeakSet[Feed] = weakref.WeakSet()
+# The threads that run, which outlive a Feed that is not kept.
+_threads: weakref.WeakKeyDictionary[threading.Thread, _crema.Feed] = weakref.WeakKeyDictionary()
 
 
 class Feed:
@@ -44,7 +45,7 @@ class Feed:
         self._thread = threading.Thread(
             target=_produce, name=f"crema.feed of layer {layer!r}", daemon=True,
             args=(core, source, samples, drop_rest))
-        _feeds.add(self)
+        _threads[self._thread] = core
         self._thread.start()
 
     @property
@@ -216,13 +217,13 @@ class _Again(_Source):
 class _Made(_Source):
     """What a callable makes for each epoch."""
 
-    def __init__(self, make: Callable[..., Iterable[Any]]):
+    def __init__(self, make: Callable[..., object]):
         self.make = make
         self.wants = _positional(make)
 
     def epoch(self, number: int, first: int) -> Iterator[Any]:
         made = self.make(*(number, first)[:self.wants])
-        if not hasattr(made, "__iter__"):
+        if not isinstance(made, Iterable):
             raise _Refused(f"the callable returned {type(made).__name__}, and not an iterable of "
                            "(image, label)")
         return iter(made)
@@ -593,10 +594,11 @@ def _produce(core: _crema.Feed, source: _Source, samples: _Samples, drop_rest: b
 
 def _end_all() -> None:
     """Before the interpreter ends: no thread may be inside the library then."""
-    for one in list(_feeds):
-        one._core.close()
-    for one in list(_feeds):
-        one._thread.join(_PATIENCE)
+    running = list(_threads.items())
+    for _, core in running:
+        core.close()
+    for thread, _ in running:
+        thread.join(_PATIENCE)
 
 
 atexit.register(_end_all)

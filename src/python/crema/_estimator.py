@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -157,8 +157,11 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _samples(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
         """X as (N, shape of a sample) of float32, checked; and y, unless it is "no_validation"."""
-        options = {"reset": reset, "dtype": np.float32, "order": "C",
-                   "allow_nd": self.net is not None}
+        options = {"reset": reset, "dtype": np.float32, "order": "C"}
+        axes = np.shape(X)[1:] if self.net is not None and hasattr(X, "ndim") else ()
+        # A feature is a number of a sample, whether samples have axes or not.
+        if len(axes) > 1:
+            X = X.reshape(len(X), -1)
         alone = isinstance(y, str)
         if alone:
             X = validate_data(self, X, **options)
@@ -168,11 +171,12 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 1:
             raise ValueError(f"batch_size={self.batch_size!r} is no number of samples; give 1 or "
                              "more")
-        shape = X.shape[1:] if self.input_shape is None else tuple(self.input_shape)
+        axes = axes if len(axes) > 1 else X.shape[1:]
+        shape = axes if self.input_shape is None else tuple(self.input_shape)
         if not reset:
             shape = self._shape
-        if X.shape[1:] != shape and X[0].size != np.prod(shape):
-            raise ValueError(f"X has samples of {X.shape[1:]}, and the net takes {shape}; "
+        if X[0].size != np.prod(shape):
+            raise ValueError(f"X has samples of {axes}, and the net takes {shape}; "
                              "input_shape has as many values as a sample")
         X = X.reshape(len(X), *shape)
         return X if alone else (X, y)
@@ -254,7 +258,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield batch
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
+        state = cast("dict[str, Any]", super().__getstate__()).copy()
         if "_trainer" in state:
             state["_trainer"] = None
         return state
