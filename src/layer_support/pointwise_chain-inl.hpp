@@ -119,6 +119,30 @@ struct Forward {
   }
 };
 
+/// Values that backward keeps, at places from 0 on. Each has a name: an array with an index that is
+/// known at run time would be memory.
+template <class V>
+struct Kept {
+  V first = {}, second = {}, third = {}, fourth = {};
+  static_assert(kMostKept == 4);
+
+  /// Nothing for a place below 0.
+  CREMA_FUNCTOR void keep(const V& value, int place) {
+    if (place == 0) first = value;
+    if (place == 1) second = value;
+    if (place == 2) third = value;
+    if (place == 3) fourth = value;
+  }
+  CREMA_FUNCTOR V find(int place, const V& other) const {
+    V found = other;
+    if (place == 0) found = first;
+    if (place == 1) found = second;
+    if (place == 2) found = third;
+    if (place == 3) found = fourth;
+    return found;
+  }
+};
+
 template <class Maths>
 struct Backward {
   using V = Pack<float>;
@@ -133,14 +157,14 @@ struct Backward {
 
   CREMA_FUNCTOR void operator()(const At& at) const {
     const auto raw_dy = at.fetch(dy), first = steps.fetch(at);
-    V kept[kMostKept] = {};
-    if (y) kept[0] = at.load(y);
+    Kept<V> kept;
+    if (y) kept.first = at.load(y);
     if (x) {
       V value = at.load(x);
-      keep(value, keeps_x, kept);
+      kept.keep(value, keeps_x);
       for (int k = 0; k < again; ++k) {
         value = steps.forward(steps.of[k], value, at, first);
-        keep(value, steps.of[k].goes_out, kept);
+        kept.keep(value, steps.of[k].goes_out);
       }
     }
     V g = at.value(dy, raw_dy);
@@ -150,22 +174,8 @@ struct Backward {
   }
 
  private:
-  // The places are numbers that the compiler knows: kept values are registers.
-  CREMA_FUNCTOR static void keep(const V& value, int place, V (&kept)[kMostKept]) {
-    for (int i = 0; i < kMostKept; ++i) {
-      if (i == place) kept[i] = value;
-    }
-  }
-  CREMA_FUNCTOR static V find(int place, const V (&kept)[kMostKept], const V& other) {
-    V found = other;
-    for (int i = 0; i < kMostKept; ++i) {
-      if (i == place) found = kept[i];
-    }
-    return found;
-  }
-
   /// Writes the gradient of the step's operand. Returns that of what comes in, if it `goes_on`.
-  CREMA_FUNCTOR V backward(const Step& step, bool goes_on, const V& g, const V (&kept)[kMostKept],
+  CREMA_FUNCTOR V backward(const Step& step, bool goes_on, const V& g, const Kept<V>& kept,
                            const At& at, const At::Raw& first) const {
     if (step.kind == kSum) {
       const auto factors = load_as<SumFactors>(step.settings);
@@ -175,11 +185,11 @@ struct Backward {
     }
     if (step.kind == kProduct) {
       const ValuesOut<float>& other = d_operands[step.operand];
-      if (other) at.store(g * find(step.comes_in, kept, g), other);
+      if (other) at.store(g * kept.find(step.comes_in, g), other);
       return goes_on ? g * steps.operand(step, at, first) : g;
     }
     if (step.kind == kDrop) return Steps<Maths>::drop(step, g, at);
-    const V in = find(step.comes_in, kept, g), out = find(step.goes_out, kept, g);
+    const V in = kept.find(step.comes_in, g), out = kept.find(step.goes_out, g);
     V result = g;
     Maths::with(step.kind, step.settings, [&](const auto& math) {
       result = V::each([&](int k) {

@@ -375,16 +375,19 @@ RecordedPass::Record RecordedPass::record(Plan& plan, Part& part,
   made.generation = backend.generation();
   made.derived = log.derived();
   made.followers = log.followers();
-  std::map<const Memory*, int> buffers;
-  for (size_t b = 0; b < plan.program->buffers.size(); ++b)
-    buffers[tensor_in(*plan.program, static_cast<int>(b)).memory().get()] = static_cast<int>(b);
+  // A caller may bind several inputs to parts of one memory.
+  std::multimap<const Memory*, int> buffers;
+  for (size_t b = 0; b < plan.program->buffers.size(); ++b) {
+    const auto buffer = static_cast<int>(b);
+    buffers.emplace(tensor_in(*plan.program, buffer).memory().get(), buffer);
+  }
   for (const AccessLog::Entry& entry : log.entries()) {
-    Use use{entry};
-    if (const auto found = buffers.find(entry.place); found != buffers.end()) {
-      use.buffer = found->second;
-      use.offset = tensor_in(*plan.program, use.buffer).offset();
+    const auto [first, last] = buffers.equal_range(entry.place);
+    if (first == last) made.uses.push_back({entry});
+    for (auto found = first; found != last; ++found) {
+      const size_t offset = tensor_in(*plan.program, found->second).offset();
+      made.uses.push_back({entry, found->second, offset});
     }
-    made.uses.push_back(use);
   }
   return made;
 }

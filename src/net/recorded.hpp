@@ -43,7 +43,7 @@ class RecordedPass {
   void run(Plan& plan, const std::function<void(size_t)>& run);
 
  private:
-  /// Memory that a record uses.
+  /// Memory that a record uses, once for each buffer of the program that lies in it.
   struct Use {
     AccessLog::Entry entry;
     int buffer = -1;    // of the program, which may bind it to other memory; -1: none
@@ -99,8 +99,8 @@ class RecordedPass {
   void tell_recorded(const Part& part);
   void tell_refused(size_t action);
   bool is_valid(const Plan& plan, Record& record) const;
-  /// Whether `memories` are those of the uses: an input may have been bound to another
-  /// one, or to another part of it.
+  /// Whether `memories` are those of the uses: an input may have been bound to another one, or to
+  /// another part of it.
   bool knows_memories(const Plan& plan, const Record& record) const;
   void launch(Plan& plan, Record& record) const;
   /// Of the uses of a record. False if one of them is gone, or its contents have moved.

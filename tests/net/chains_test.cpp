@@ -321,7 +321,7 @@ TEST_F(Chains, TakeOneKernelForAllLayers) {
   EXPECT_EQ(launched(false) - launched(true), 2 * 2);  // forward and backward of two layers
 }
 
-TEST_F(Chains, ShowInASummaryAndRunByTheirLayers) {
+TEST_F(Chains, ShowInASummaryAndFollowShapes) {
   const std::string layers =
       scale("a", "x") + layer("s", "Sigmoid", "a") + layer("t", "TanH", "s") + scale("last", "t");
   OnDevice device;

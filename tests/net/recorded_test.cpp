@@ -158,6 +158,54 @@ TEST_F(Recorded, AnInputMayBeBoundToOneOfTwoMemories) {
   }
 }
 
+// One of two inputs in the same memory moves, within it or out of it; the other one stays.
+TEST_F(Recorded, TwoInputsMayBeBoundToOneMemory) {
+  const NetParameter param = test::net_param(
+      "layer { name: 'x' type: 'Input' top: 'x' top: 'y' input_param { shape { dim: 2 dim: 8 } } } "
+      "layer { name: 'sum' type: 'Eltwise' bottom: 'x' bottom: 'y' top: 'sum' } "
+      "layer { name: 'prob' type: 'Softmax' bottom: 'sum' top: 'prob' }");
+  for (const bool moves_first : {false, true}) {
+    for (const bool leaves : {false, true}) {
+      SCOPED_TRACE(text(moves_first ? "x" : "y", leaves ? " to another one" : " within it"));
+      OnDevice on;
+      Net net(param, on.context, {.phase = Phase::test});
+      Context context({.threads = 1, .engine = "reference"});
+      Net on_cpu(param, context, {.phase = Phase::test, .share_params_with = nullptr});
+      const char* const moving = moves_first ? "x" : "y";
+      const char* const staying = moves_first ? "y" : "x";
+      const size_t bytes = net.input("x").bytes();
+      const auto both = std::make_shared<Memory>(3 * bytes);
+      const auto other = std::make_shared<Memory>(bytes);
+      const auto bind = [&](int which) {
+        net.input(staying).bind(both, bytes);
+        if (which == 0) return net.input(moving).bind(both, 0);
+        net.input(moving).bind(leaves ? other : both, leaves ? 0 : 2 * bytes);
+      };
+      for (const int which : {0, 1}) {
+        bind(which);
+        net.input(staying).fill(0.5);
+        float* const given = net.input(moving).overwrite<float>();
+        for (int k = 0; k < 16; ++k) given[k] = 0.1F * static_cast<float>(which == 0 ? k : -k * k);
+      }
+      on_cpu.input(staying).fill(0.5);
+      for (int i = 0; i < 12; ++i) {
+        const int which = i / 2 % 2;
+        bind(which);
+        float* const expected = on_cpu.input(moving).overwrite<float>();
+        for (int k = 0; k < 16; ++k)
+          expected[k] = 0.1F * static_cast<float>(which == 0 ? k : -k * k);
+        net.forward();
+        on_cpu.forward();
+        const std::vector<float> found = values(net.output("prob"));
+        const std::vector<float> wanted = values(on_cpu.output("prob"));
+        ASSERT_EQ(found.size(), wanted.size());
+        for (size_t k = 0; k < found.size(); ++k) EXPECT_NEAR(found[k], wanted[k], 1e-6) << i;
+      }
+      EXPECT_GT(on.device->launches, 4);
+    }
+  }
+}
+
 TEST_F(Recorded, DropoutDrawsTheMasksOfTheCpu) {
   OnDevice on;
   const NetParameter param = test::net_param(
