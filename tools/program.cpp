@@ -190,6 +190,8 @@ int run_program(int argc, char** argv) {
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:2", 0);
   FLAGS_alsologtostderr = true;
   FLAGS_colorlogtostderr = false;
+  // Parsers of published logs expect the month first.
+  FLAGS_log_year_in_prefix = false;
   try {
     use_installed_models();
     return run(argc, argv);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
+#include "core/unbounded_tops.hpp"
 #include "net/not_finite.hpp"
 #include "net/out_of_memory.hpp"
 #include "net/plan.hpp"
@@ -49,28 +51,74 @@ void check_loss(Plan& plan, NodeId id, const ProgramValue& loss) {
   });
 }
 
+bool has_unbounded_tops(const ProgramNode& node) {
+  return node.layer->top_shapes() == TopShapes::from_values &&
+         dynamic_cast<const UnboundedTops*>(node.layer) != nullptr;
+}
+
 /// Whether the node has no element to read and none to write: all engines may refuse such a
 /// problem.
 bool is_empty(const ProgramNode& node) {
   const auto empty = [](const Blob* blob) { return blob->shape().count() == 0; };
   return node.follows_values && !node.top_blobs.empty() && empty(node.bottom_blobs.front()) &&
-         std::ranges::all_of(node.top_blobs, empty);
+         std::ranges::all_of(node.top_blobs, empty) && !has_unbounded_tops(node);
+}
+
+/// Whether the shapes differ in more than the number of samples.
+bool differ_within(const Shape& a, const Shape& b) {
+  return a.rank() != b.rank() ||
+         !std::ranges::equal(a.dims() | std::views::drop(1), b.dims() | std::views::drop(1));
+}
+
+/// Whether the blobs have the layouts of the option.
+bool has_layouts(const ProgramNode& node, const Option& option) {
+  const auto same = [](const Blob* blob, const Layout& layout) {
+    return blob->data.dtype() == layout.dtype && blob->data.format() == layout.format;
+  };
+  return std::ranges::equal(node.bottom_blobs, option.bottoms, same) &&
+         std::ranges::equal(node.top_blobs, option.tops, same);
+}
+
+/// Behind tops that are not as they were guessed: an engine that could run the guess may refuse
+/// what there is.
+void choose_option(const Program& program, ProgramNode& node) {
+  bool is_other = !has_layouts(node, node.option);
+  for (size_t i = 0; i < node.reads.size(); ++i) {
+    const Shape& guess = program[node.reads[i]].planned;
+    is_other = is_other || differ_within(node.bottom_blobs[i]->shape(), guess);
+  }
+  if (!is_other) return;
+  for (Option& option : options_of(*node.layer, node.bottom_blobs, node.top_blobs)) {
+    if (!has_layouts(node, option)) continue;
+    node.option = std::move(option);
+    return;
+  }
+  throw Error("cannot run with a bottom of ", node.bottom_blobs.front()->shape().str(),
+              ", which follows from a layer in front of it: none of its engines takes the layout");
 }
 
 /// Reshapes and prepares a node whose bottoms have shapes that are known during forward only.
 void follow_shapes(Plan& plan, NodeId id) {
+  const Program& program = *plan.program;
   ProgramNode& node = (*plan.program)[id];
   // Edges are blobs of their own, which do not follow the value. Other bottoms stay as they are.
   for (size_t i = 0; i < node.reads.size(); ++i) {
-    node.bottom_blobs[i]->reshape((*plan.program)[node.reads[i]].blob->shape());
+    const Blob& value = *program[node.reads[i]].blob;
+    Blob& bottom = *node.bottom_blobs[i];
+    bottom.reshape(value.shape());
+    // A value that needs more memory than was planned has left what its edges were bound to.
+    if (&bottom != &value && value.data.has_memory() && !bottom.data.same_memory(value.data))
+      bottom.data.bind(value.data.memory(), value.data.offset());
   }
   if (std::ranges::equal(node.bottom_blobs, node.made_for, {}, &Blob::shape)) return;
   // If the layer refuses the shapes, the next pass asks it again.
   node.made_for.clear();
   node.layer->reshape(node.bottom_blobs, node.top_blobs);
   if (!node.is_conversion()) check_places(plan, id);
-  if (!is_empty(node))
+  if (!is_empty(node)) {
+    if (program.outgrown) choose_option(program, node);
     node.kernel = make_kernel(*node.layer, node.option, node.bottom_blobs, node.top_blobs);
+  }
   for (const Blob* blob : node.bottom_blobs) node.made_for.push_back(blob->shape());
 }
 
@@ -86,18 +134,25 @@ void follow_shapes(Plan& plan, NodeId id) {
 }
 
 /// Error unless the tops have the shapes that memory was planned for, or fit if they may be
-/// smaller.
+/// smaller. Those of UnboundedTops, and of layers behind them, may have any: a tensor that exceeds
+/// its memory has left it.
 void check_shapes(const Plan& plan, const ProgramNode& node) {
+  Program& program = *plan.program;
   const bool late = node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
   for (size_t t = 0; t < node.makes.size(); ++t) {
-    const ProgramValue& value = (*plan.program)[node.makes[t]];
+    const ProgramValue& value = program[node.makes[t]];
     const Blob& blob = *node.top_blobs[t];
     if (blob.shape() == value.planned) continue;
+    if (has_unbounded_tops(node)) {
+      program.outgrown = program.outgrown || differ_within(blob.shape(), value.planned) ||
+                         blob.shape().count() > value.planned.count();
+      continue;
+    }
     const bool fits = storage_count(blob.shape(), blob.data.format()) <=
                       storage_count(value.planned, blob.data.format());
     const bool may_shrink =
         late || (!node.is_conversion() && plan.graph->has_late_shape(node.node->tops[t]));
-    if (!may_shrink || !fits) refuse_shape(node, value);
+    if (!may_shrink || (!fits && !program.outgrown)) refuse_shape(node, value);
   }
 }
 

@@ -368,7 +368,7 @@ void build_graph(Plan& plan, Graph& graph, NetParameter& net,
   }
 }
 
-void infer_shapes(const Plan& plan) {
+size_t infer_shapes(const Plan& plan, size_t needed) {
   for (const NodeId id : plan.graph->node_ids()) {
     const Node& node = plan.node(id);
     if (!node.scheduled()) continue;
@@ -380,11 +380,17 @@ void infer_shapes(const Plan& plan) {
       for (Blob* top : plan.tops[id]) top->diff.reshape(top->data.shape());
       continue;
     }
-    in_node(node, [&] {
-      layer.reshape(plan.bottoms[id], plan.tops[id]);
-      check_places(plan, id);
-    });
+    try {
+      in_node(node, [&] {
+        layer.reshape(plan.bottoms[id], plan.tops[id]);
+        check_places(plan, id);
+      });
+    } catch (const Error&) {
+      if (id.index() < needed) throw;
+      return id.index();
+    }
   }
+  return plan.graph->nodes.size();
 }
 
 }  // namespace crema

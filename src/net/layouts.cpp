@@ -98,7 +98,7 @@ class Chooser {
   /// One option for each layer; null: none, or any.
   using Options = IdVector<NodeId, const Option*>;
 
-  explicit Chooser(const Plan& plan) : plan_(plan), graph_(*plan.graph) {
+  Chooser(const Plan& plan, size_t reach) : plan_(plan), graph_(*plan.graph), reach_(reach) {
     const IdVector<ValueId, bool> exact = exact_values(plan);
     for (const ValueId id : graph_.value_ids()) {
       demands_.push_back(demand_of(plan, id, exact[id]));
@@ -190,7 +190,7 @@ class Chooser {
     options_.resize(graph_.nodes.size());
     for (const NodeId id : graph_.node_ids()) {
       const Node& node = graph_[id];
-      if (!node.scheduled()) continue;
+      if (!node.scheduled() || id.index() >= reach_) continue;
       // Of several options with the same layouts, keep the fastest one if measured, else the first.
       std::vector<Option>& distinct = options_[id];
       for (Option& option : in_node(node, [&] {
@@ -274,7 +274,9 @@ class Chooser {
       problems << ' ' << to_string(plan_.arithmetic.math) << ' ' << plan_.arithmetic.deterministic
                << ' ' << plan_.arithmetic.workspace_limit;
     }
-    for (const NodeId id : graph_.node_ids()) write_problem(id, problems << '\n');
+    for (const NodeId id : graph_.node_ids()) {
+      if (id.index() < reach_) write_problem(id, problems << '\n');
+    }
     key << "formats of net " << std::hex << stream_id(problems.str());
     return key.str();
   }
@@ -353,8 +355,9 @@ class Chooser {
 
   const Plan& plan_;
   const Graph& graph_;
+  size_t reach_;  // of the program
   IdVector<ValueId, Demand> demands_;
-  IdVector<NodeId, std::vector<Option>> options_;  // empty for a node that was fused into another
+  IdVector<NodeId, std::vector<Option>> options_;  // empty: fused into another, or left out
   std::vector<NodeId> free_;                       // nodes whose options the search tries
 };
 
@@ -433,12 +436,12 @@ class Conversions {
 }  // namespace
 
 void choose_layouts(const Plan& plan, Program& program) {
-  Chooser chooser(plan);
+  Chooser chooser(plan, program.reach);
   const Chooser::Options picked = chooser.pick();
   Conversions conversions(plan, program);
   for (const NodeId id : plan.graph->node_ids()) {
     const Node& node = plan.node(id);
-    if (!node.scheduled()) continue;
+    if (!node.scheduled() || id.index() >= program.reach) continue;
     program[id].option = *picked[id];
     const Option& option = *picked[id];
     for (size_t i = 0; i < node.bottoms.size(); ++i) {

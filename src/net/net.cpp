@@ -236,7 +236,8 @@ void note_run(Plan& plan, size_t step) {
 
 /// As check_ran() for one step: with keep_all, the others need not have run.
 void check_step_ran(const Plan& plan, size_t step, const char* what) {
-  if (plan.trains && plan.current() && step < plan.has_run.size() && plan.has_run[step]) return;
+  // Its steps are within the reach of the program.
+  if (plan.trains && plan.current(0) && step < plan.has_run.size() && plan.has_run[step]) return;
   check_ran(plan, what);
 }
 
@@ -287,6 +288,11 @@ RecordedPass& recorded(Program& program, std::shared_ptr<RecordedPass>& pass,
 }
 
 }  // namespace
+
+void reshape_to(Plan& plan, size_t last) {
+  const ThreadScope threads(plan.context->threads());
+  if (!plan.current(last + 1)) take_program(plan, last + 1);
+}
 
 void begin_pass(Plan& plan) {
   plan.done = plan.back = 0;
@@ -470,7 +476,7 @@ double Net::forward(size_t first, size_t last) {
     throw Error("forward goes from a layer to a later one, not from ", first, " to ", last);
   }
   fetch(plan, first, last);
-  if (!plan.current()) take_program(plan);
+  reshape_to(plan, last);
   tell_pass(plan);
   const std::set<size_t> steps = steps_of_layers(plan, first, last);
   checked(*this, [&] {
@@ -503,7 +509,7 @@ void Net::backward(size_t first, size_t last) {
   if (first < last) {
     throw Error("backward goes from a layer to an earlier one, not from ", first, " to ", last);
   }
-  if (!plan.trains || !plan.current()) check_ran(plan, "backward");
+  if (!plan.trains || !plan.current(first + 1)) check_ran(plan, "backward");
   const std::set<size_t> steps = steps_of_layers(plan, last, first);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) backward_step(*step);
 }

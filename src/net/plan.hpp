@@ -101,8 +101,10 @@ struct Plan {
   void connect_blobs();
   /// The layers with parameters, by their name in the prototxt; layers of one name in their order.
   std::map<std::string, std::vector<const Node*>> nodes_with_params() const;
-  /// Whether the program was made for the present shapes of Graph::outer.
-  bool current() const;
+  /// Whether the program was made for the present shapes of Graph::outer, and for all layers, or
+  /// for the first `needed`.
+  bool current() const { return current(graph->nodes.size()); }
+  bool current(size_t needed) const;
   /// Whether a forward pass of the program has run to its end.
   bool ran() const { return program && done == program->order.size(); }
   /// Whether the caller may read the value and its diff after a pass.
@@ -178,8 +180,10 @@ size_t noisy_bytes(const Plan& plan);
 /// Draws the noise of the present iteration and pass for the parameters that the node computes
 /// with.
 void draw_noise(Plan& plan, NodeId id);
-/// graph.cpp: calls reshape of all layers, with the present shapes of inputs and batches.
-void infer_shapes(const Plan& plan);
+/// graph.cpp: calls reshape of all layers, with the present shapes of inputs and batches. Stops at
+/// a layer that refuses them, unless it is one of the first `needed`. Returns the number of layers
+/// that have their shapes.
+size_t infer_shapes(const Plan& plan, size_t needed);
 /// places.cpp: Error if bottoms of the node are places in maps of another width than it puts values
 /// in (Layer::check_places). Follows each reshape() of a layer.
 void check_places(const Plan& plan, NodeId id);
@@ -199,6 +203,9 @@ void add_record(const Plan& plan, const ProgramNode& node, Error& error);
 /// net.cpp: before a forward pass over all layers: fetches batches, and takes a program for the
 /// shapes.
 void begin_pass(Plan& plan);
+/// Takes a program, if the shapes of inputs changed, in which the layers up to index `last` may
+/// run.
+void reshape_to(Plan& plan, size_t last);
 /// Runs all steps of the program.
 void run_forward_steps(Plan& plan);
 /// On a device: forward, `losses`, backward and `update`.

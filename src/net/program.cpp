@@ -79,8 +79,9 @@ size_t engine_bytes(const Plan& plan, const Program& program) {
 
 }  // namespace
 
-Program begin_program(const Plan& plan) {
+Program begin_program(const Plan& plan, size_t reach) {
   Program program;
+  program.reach = reach;
   for (const ValueId id : plan.graph->outer) program.shapes.push_back(plan.blob(id).shape());
   for (const NodeId id : plan.graph->node_ids()) {
     const Node& node = plan.node(id);
@@ -93,6 +94,12 @@ Program begin_program(const Plan& plan) {
   for (const ValueId id : plan.graph->value_ids()) {
     ProgramValue value{plan.value(id)};
     value.blob = &plan.blob(id);
+    if (reach < plan.graph->nodes.size()) {
+      // What layers that are left out read is the caller's, as outputs are.
+      value.fused_away = value.producer.index() >= reach;
+      const auto is_left_out = [&](const Use& use) { return use.node.index() >= reach; };
+      value.is_output = value.is_output || std::ranges::any_of(plan.value(id).uses, is_left_out);
+    }
     program.values.push_back(std::move(value));
   }
   return program;
@@ -148,22 +155,29 @@ std::vector<Blob*> Program::blobs(const std::vector<ValueId>& ids) const {
   return found;
 }
 
-bool Plan::current() const {
+bool Plan::current(size_t needed) const {
   // A bound holds smaller shapes too.
   const auto fits = [&](ValueId id, const Shape& planned) {
     const Shape& shape = blob(id).shape();
     return shape == planned || (shape.count() <= planned.count() && graph->has_late_shape(id));
   };
-  return program && std::ranges::equal(graph->outer, program->shapes, fits);
+  return program && program->reach >= std::min(needed, graph->nodes.size()) &&
+         std::ranges::equal(graph->outer, program->shapes, fits);
 }
 
-void take_program(Plan& plan) {
+void take_program(Plan& plan) { take_program(plan, plan.graph->nodes.size()); }
+
+void take_program(Plan& plan, size_t needed) {
+  if (!plan.options.keep_all) needed = plan.graph->nodes.size();
+  needed = std::min(needed, plan.graph->nodes.size());
   std::vector<Shape> shapes;
   for (const ValueId id : plan.graph->outer) shapes.push_back(plan.blob(id).shape());
   leave_program(plan);
   // If this throws, there is no program, and the next pass calls take_program again.
-  infer_shapes(plan);
-  const auto known = std::ranges::find(plan.programs, shapes, &Program::shapes);
+  const size_t reach = infer_shapes(plan, needed);
+  const auto known = std::ranges::find_if(plan.programs, [&](const Program& program) {
+    return program.shapes == shapes && program.reach == reach;
+  });
   if (known != plan.programs.end()) {
     plan.programs.splice(plan.programs.begin(), plan.programs, known);
     return enter(plan, plan.programs.front());
@@ -171,7 +185,7 @@ void take_program(Plan& plan) {
   // Before another one takes memory.
   if (plan.programs.size() == kMostPrograms) plan.programs.pop_back();
   std::list<Program> made;
-  Program& program = made.emplace_front(begin_program(plan));
+  Program& program = made.emplace_front(begin_program(plan, reach));
   choose_layouts(plan, program);
   make_kernels(plan, program);
   chain_layers(plan, program);

@@ -113,6 +113,8 @@ struct RecordedNodes {
 
 struct Program {
   std::vector<Shape> shapes;               // of Graph::outer
+  size_t reach = 0;                        // the layers from this index on are left out
+  bool outgrown = false;                   // UnboundedTops were not as they had been guessed
   IdVector<NodeId, ProgramNode> nodes;     // those of the graph, then conversions
   IdVector<ValueId, ProgramValue> values;  // those of the graph, then converted ones
   std::vector<NodeId> order;               // nodes to run
@@ -142,8 +144,9 @@ struct Program {
   }
 };
 
-/// Those of the graph in `plan`, with its layers and blobs.
-Program begin_program(const Plan& plan);
+/// Those of the graph in `plan`, with its layers and blobs. Values of layers from index `reach` on
+/// are not computed.
+Program begin_program(const Plan& plan, size_t reach);
 /// layouts.cpp: chooses the layout of each tensor. Sets the option of each node, adds conversions,
 /// and sets Program::order.
 void choose_layouts(const Plan& plan, Program& program);
@@ -180,6 +183,9 @@ void describe_steps(const Plan& plan, Program& program);
 /// program.cpp: sets the program of the plan for the present shapes: one that was kept, or a new
 /// one.
 void take_program(Plan& plan);
+/// The same where only the first `needed` layers will run. Behind these, with keep_all, the program
+/// ends in front of a layer that refuses the shapes.
+void take_program(Plan& plan, size_t needed);
 /// Leaves the present program, if there is one, for another one.
 void leave_program(Plan& plan);
 /// Removes the present program.

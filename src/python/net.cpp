@@ -13,6 +13,7 @@
 #include "crema/memory_data.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
+#include "net/plan.hpp"
 #include "proto/net.pb.h"
 #include "python/blob.hpp"
 #include "python/errors.hpp"
@@ -155,7 +156,8 @@ double forward_part(const SharedNet& self, size_t first, size_t last) {
   Net& net = self.holder->net();
   return self.holder->alone([&] {
     if (first == 0 && last + 1 == net.layers().size()) return net.forward();
-    net.reshape();
+    // Later layers may refuse the shapes.
+    reshape_to(Plan::of(net), last);
     before_forward(net, first, last);
     const double loss = net.forward(first, last);
     after_forward(net, first, last);

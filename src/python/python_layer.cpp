@@ -12,6 +12,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "core/carried_state.hpp"
+#include "core/unbounded_tops.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
 #include "python/batches_ahead.hpp"
@@ -52,7 +54,7 @@ class Lent {
   std::shared_ptr<bool> valid_ = std::make_shared<bool>(true);
 };
 
-class PythonLayer : public Layer, public CarriesState {
+class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
  public:
   explicit PythonLayer(const LayerInit& init) : Layer(init) {
     const PythonParameter& given = param().python_param();
@@ -78,8 +80,8 @@ class PythonLayer : public Layer, public CarriesState {
       if (ahead_ < 0)
         throw Error("`prefetch = ", ahead_, "` of class ", given.layer(),
                     " must be the number of batches to make ahead, 0 for none");
-      shrinks_ =
-          nb::cast<bool>(nb::bool_(nb::getattr(object_, "shapes_from_values", nb::bool_(false))));
+      follows_values_ =
+          nb::cast<bool>(nb::bool_(nb::getattr(object_, "shapes_from_values", nb::bool_(true))));
     });
   }
 
@@ -103,7 +105,7 @@ class PythonLayer : public Layer, public CarriesState {
   Arity arity() const override { return {0, -1, 0, -1}; }
   TopShapes top_shapes() const override {
     if (is_data()) return TopShapes::per_batch;
-    return shrinks_ ? TopShapes::from_values : TopShapes::fixed;
+    return follows_values_ ? TopShapes::from_values : TopShapes::fixed;
   }
   bool has_gradient(int /*top*/) const override { return !is_data(); }
   std::string changes() const override { return "the attributes of its Python object"; }
@@ -146,7 +148,14 @@ class PythonLayer : public Layer, public CarriesState {
     }
     // As published: before each pass. What it draws or allocates there belongs to the pass.
     call("reshape", bottom, top);
+    if (follows_values_) return call("forward", bottom, top);
+    std::vector<Shape> shapes;
+    for (const Blob* blob : top) shapes.push_back(blob->shape());
     call("forward", bottom, top);
+    if (!std::ranges::equal(top, shapes, {}, &Blob::shape))
+      throw Error(
+          "changed the shape of a top in forward, although its class says that "
+          "`shapes_from_values = False`; leave that out");
   }
 
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
@@ -233,7 +242,7 @@ class PythonLayer : public Layer, public CarriesState {
 
   nb::object object_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  bool has_state_ = false, shrinks_ = false, setting_up_ = false;
+  bool has_state_ = false, follows_values_ = true, setting_up_ = false;
   std::vector<Tensor> first_values_;  // of params(), until they are written
   // Of a source.
   int ahead_ = 0;

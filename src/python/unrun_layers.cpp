@@ -10,7 +10,7 @@ namespace crema::python {
 void run_unrun_layers(Net& net, size_t first, size_t last) {
   Plan& plan = Plan::of(net);
   if (!plan.trains || !plan.options.keep_all) return;
-  net.reshape();
+  reshape_to(plan, first);
   if (plan.ran()) return;
   for (size_t layer = last; layer <= first && layer < plan.layers.size(); ++layer) {
     const auto& steps = net.steps();

@@ -117,9 +117,10 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
       nets.tests.push_back(nets.train);
       nets.tests.back().options = net;
     }
-    if (param.test_iter(i) <= 0)
+    // 0 is for scripts that run the test net themselves.
+    if (param.test_iter(i) < 0)
       throw Error("test_iter ", param.test_iter(i),
-                  " tests nothing; give the number of batches of a test")
+                  " must not be negative; give the number of batches of a test")
           .at(source.position(text("test_iter[", i, "]")));
     nets.test_iterations.push_back(param.test_iter(i));
   }
@@ -256,6 +257,10 @@ void note_tests_and_average(const SolverParameter& param, std::vector<std::strin
   const auto of_tests = [&](bool given, const char* field) {
     note_unread(given, tests, field, "test_iter", notes);
   };
+  for (int i = 0; i < param.test_iter_size(); ++i) {
+    if (param.test_iter(i) == 0)
+      notes.push_back(text("test_iter 0: test net ", i, " is built, and no test of it runs"));
+  }
   of_tests(param.has_test_compute_loss(), "test_compute_loss");
   of_tests(param.has_test_initialization(), "test_initialization");
   of_tests(param.has_test_at_end(), "test_at_end");

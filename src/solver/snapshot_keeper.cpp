@@ -46,7 +46,8 @@ SnapshotKeeper::SnapshotKeeper(const SolverParameter& param, std::string prefix)
       best_output_(param.snapshot_best()),
       best_net_(param.snapshot_best_net()),
       best_is_(param.snapshot_best_is()),
-      averages_(param.ema_decay() > 0) {}
+      averages_(param.ema_decay() > 0),
+      test_iter_(param.test_iter().begin(), param.test_iter().end()) {}
 
 void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) {
   if (best_output_.empty()) return;
@@ -55,6 +56,9 @@ void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) {
     throw Error("snapshot_best '", best_output_, "' is of test net ", best_net_,
                 ", and the solver has ", count,
                 "; add test_iter and test_interval, or correct snapshot_best_net");
+  if (test_iter_[static_cast<size_t>(best_net_)] == 0)
+    throw Error("snapshot_best '", best_output_, "' is of test net ", best_net_,
+                ", whose test_iter is 0; give it the number of batches of a test");
   Net& net = *test_nets[static_cast<size_t>(best_net_)];
   const std::vector<std::string> outputs = net.outputs();
   if (std::ranges::find(outputs, best_output_) == outputs.end())

@@ -66,11 +66,12 @@ class SnapshotKeeper {
   int keep_;
   std::string best_output_;
   int best_net_;
-  int best_is_;               // SolverParameter::Best
-  bool is_least_ = false;     // the least value is the best
-  bool averages_;             // each snapshot has an average of the weights
-  std::vector<int> written_;  // iterations of the snapshots on disk, in the order of writing
-  std::set<int> averaged_;    // those of them with an average
+  int best_is_;                 // SolverParameter::Best
+  bool is_least_ = false;       // the least value is the best
+  bool averages_;               // each snapshot has an average of the weights
+  std::vector<int> test_iter_;  // batches of each test net
+  std::vector<int> written_;    // iterations of the snapshots on disk, in the order of writing
+  std::set<int> averaged_;      // those of them with an average
   int best_ = -1;
   std::optional<double> best_value_;
   int best_iteration_ = -1;  // of best_value_; best_ where it has a snapshot of this run

@@ -458,6 +458,7 @@ std::vector<TestReport> Trainer::test() {
   TestScope scope(*this);
   const WeightAverage::InNet averaged(average_.get(), param_->ema_test());
   for (size_t n = 0; n < test_nets_.size(); ++n) {
+    if (test_iterations_[n] == 0) continue;
     TestReport report;
     report.iteration = iteration_;
     report.net = static_cast<int>(n);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/unbounded_tops.hpp"
 #include "crema/registry.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
@@ -168,6 +169,112 @@ TEST_F(LateShapes, BeyondTheBoundAreErrors) {
   small.input("x").change<float>()[0] = 3;
   small.forward();
   EXPECT_EQ(small.output("z").shape(), (Shape{3, 3}));
+}
+
+/// Its bottom as many times as the bottom's first value says; reshape() guesses once.
+class Repeats : public Layer, public UnboundedTops {
+ public:
+  using Layer::Layer;
+  TopShapes top_shapes() const override { return TopShapes::from_values; }
+  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
+  void forward_cpu(Blobs bottom, Blobs top) override {
+    times_ = static_cast<int64_t>(bottom[0]->data.at(0));
+    Shape shape = bottom[0]->shape();
+    shape.set(0, times_ * shape[0]);
+    top[0]->reshape(shape);
+    const float* const from = bottom[0]->data.read<float>();
+    float* to = top[0]->data.change<float>();
+    for (int64_t i = 0; i < times_; ++i) to = std::copy_n(from, bottom[0]->count(), to);
+  }
+  void backward_cpu(Blobs top, const std::vector<bool>&, Blobs bottom) override {
+    float* const sum = bottom[0]->diff.overwrite<float>();
+    std::fill_n(sum, bottom[0]->count(), 0.F);
+    const float* from = top[0]->diff.read<float>();
+    for (int64_t i = 0; i < times_ * bottom[0]->count(); ++i)
+      sum[i % bottom[0]->count()] += from[i];
+  }
+
+ private:
+  int64_t times_ = 1;
+};
+
+// Two readers of the repeated rows, one of them in place, and layers that share memory with values
+// in front of them.
+TEST_F(LateShapes, MayExceedWhatWasGuessed) {
+  if (!Registry::instance().has("TestRepeats")) Registry::instance().add<Repeats>("TestRepeats");
+  const auto net = [](int64_t rows, const std::string& repeats, const std::string& read) {
+    return net_param(
+        text("force_backward: true layer { name: 'x' type: 'Input' top: 'x' "
+             "input_param { shape { dim: ",
+             rows,
+             " dim: 4 } } } layer { name: 'p' type: 'Power' bottom: 'x' top: "
+             "'p' power_param { scale: 2 } }",
+             repeats, R"(
+layer { name: "relu" type: "ReLU" bottom: ")",
+             read, R"(" top: "a" relu_param { negative_slope: 0.5 } }
+layer { name: "ip" type: "InnerProduct" bottom: ")",
+             read, R"(" top: "b"
+        inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "tanh" type: "TanH" bottom: "b" top: "b" }
+layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "s" }
+layer { name: "flat" type: "Reshape" bottom: "s" top: "f" reshape_param { shape { dim: -1 dim: 2 } } }
+layer { name: "loss" type: "Reduction" bottom: "f" top: "l" loss_weight: 1
+        reduction_param { operation: SUMSQ } })"));
+  };
+  for (const bool keep_all : {false, true}) {
+    SCOPED_TRACE(keep_all);
+    Context context;
+    Net repeated(net(3, "layer { name: 'r' type: 'TestRepeats' bottom: 'p' top: 'r' }", "r"),
+                 context, {.keep_all = keep_all});
+    const size_t planned = repeated.memory().activations;
+    for (const int64_t times : {1, 5, 2, 200, 1, 7}) {
+      SCOPED_TRACE(times);
+      Net direct(net(3 * times, "", "p"), context);
+      fill_inputs(repeated);
+      // What the first value says is what it is doubled to.
+      repeated.input("x").change<float>()[0] = static_cast<float>(times) / 2;
+      float* to = direct.input("x").change<float>();
+      for (int64_t i = 0; i < times; ++i)
+        to = std::copy_n(repeated.input("x").read<float>(), 12, to);
+      for (Net* each : {&repeated, &direct}) {
+        each->clear_gradients();
+        each->forward();
+        each->backward();
+      }
+      EXPECT_NEAR(repeated.output("l").at(0), direct.output("l").at(0),
+                  1e-4 * std::abs(direct.output("l").at(0)));
+      const auto expected = gradients_of(direct), actual = gradients_of(repeated);
+      ASSERT_EQ(actual.size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(actual[i], expected[i], 1e-3 * (1 + std::abs(expected[i])));
+      for (int64_t i = 0; i < 12; ++i) {
+        double sum = 0;
+        for (int64_t n = 0; n < times; ++n) sum += direct.blob("x").diff.at(n * 12 + i);
+        EXPECT_NEAR(repeated.blob("x").diff.at(i), sum, 1e-3 * (1 + std::abs(sum))) << i;
+      }
+    }
+    EXPECT_EQ(repeated.memory().activations, planned) << "planned anew";
+  }
+}
+
+TEST_F(LateShapes, PartsRunInShapesThatLaterLayersRefuse) {
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 dim: 9 dim: 9 } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "c"
+        convolution_param { num_output: 2 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "pool" type: "Pooling" bottom: "c" top: "y" pooling_param { kernel_size: 7 } })"),
+          context, {.phase = Phase::test, .keep_all = true});
+  net.forward();
+  net.reshape_input("x", {1, 2, 5, 5});
+  net.forward(0, 1);
+  EXPECT_EQ(net.blob("c").shape(), (Shape{1, 2, 3, 3}));
+  expect_error([&] { net.forward(); }, {"layer 'pool' (Pooling)"});
+  expect_error([&] { net.forward(1, 2); }, {"layer 'pool' (Pooling)"});
+  net.forward(1, 1);
+  net.reshape_input("x", {1, 2, 9, 9});
+  net.forward();
+  EXPECT_EQ(net.output("y").shape(), (Shape{1, 2, 1, 1}));
 }
 
 // Readers went on with the rows that they knew, without a word.

@@ -235,3 +235,55 @@ def run_elsewhere(net, data):
 def fail_elsewhere():
     """For another process: an error of the library."""
     caffe.Net("no.such.file", caffe.TEST)
+
+
+class Rows(caffe.Layer):
+    """Its bottom as many times as the bottom's first value says; setup() knows of one row."""
+
+    forwards = 0
+
+    def setup(self, bottom, top):
+        top[0].reshape(1, *bottom[0].shape[1:])
+
+    def forward(self, bottom, top):
+        type(self).forwards += 1
+        self.times = int(bottom[0].data.flat[0])
+        top[0].reshape(bottom[0].num * self.times, *bottom[0].shape[1:])
+        top[0].data[...] = np.concatenate([bottom[0].data] * self.times)
+
+    def backward(self, top, propagate_down, bottom):
+        if propagate_down[0]:
+            diff = top[0].diff.reshape(self.times, *bottom[0].shape)
+            bottom[0].diff[...] = diff.sum(0)
+
+
+class Square(caffe.Layer):
+    """Its top has other axes than setup() says."""
+
+    def setup(self, bottom, top):
+        top[0].reshape(1)
+
+    def forward(self, bottom, top):
+        top[0].reshape(bottom[0].num, 2, *bottom[0].shape[2:])
+        top[0].data[...] = bottom[0].data[:, :2]
+
+
+class Stays(Rows):
+    """Says that its top keeps the shape of setup(), which it does not."""
+
+    shapes_from_values = False
+
+
+class Times(caffe.Layer):
+    """A source: batches of two rows, whose first value counts up and down."""
+
+    def setup(self, bottom, top):
+        self.number = 0
+
+    def reshape(self, bottom, top):
+        top[0].reshape(2, 3)
+
+    def forward(self, bottom, top):
+        top[0].data[...] = np.arange(6).reshape(2, 3) / 10
+        top[0].data[0, 0] = (1, 4, 2, 7)[self.number % 4]
+        self.number += 1

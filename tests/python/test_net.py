@@ -374,3 +374,46 @@ def test_two_threads_wait_for_each_other_on_one_net(deploy_net):
     for thread in threads:
         thread.join()
     np.testing.assert_array_equal(net.blobs["ip"].data, expected)
+
+
+# The window of the pooling is larger than small images, as in GoogLeNet behind its last inception.
+SMALL_IMAGES = """
+force_backward: true
+layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 9 dim: 9 } } }
+layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_param {
+  num_output: 4 kernel_size: 3 pad: 1 weight_filler { type: 'gaussian' std: 1 } } }
+layer { name: 'relu' type: 'ReLU' bottom: 'conv' top: 'conv' }
+layer { name: 'last' type: 'Pooling' bottom: 'conv' top: 'last' pooling_param { kernel_size: 7 } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'last' top: 'ip'
+  inner_product_param { num_output: 2 weight_filler { type: 'gaussian' std: 1 } } }
+"""
+
+
+def test_only_layers_that_run_get_new_shapes():
+    net = caffe.Net(SMALL_IMAGES, caffe.TEST)
+    whole = net.forward(data=np.ones((1, 3, 9, 9)))["ip"].copy()
+    for size in (5, 6):
+        part = caffe.Net("\n".join(SMALL_IMAGES.splitlines()[:6]), caffe.TEST)
+        part.share_with(net)
+        image = np.random.randn(1, 3, size, size)
+        for each in (net, part):
+            each.blobs["data"].reshape(*image.shape)
+            each.blobs["data"].data[...] = image
+            each.forward(end="relu")
+            each.blobs["conv"].diff[...] = each.blobs["conv"].data
+            each.backward(start="relu")
+        assert net.blobs["data"].diff.any()
+        np.testing.assert_array_equal(net.blobs["conv"].data, part.blobs["conv"].data)
+        np.testing.assert_array_equal(net.blobs["data"].diff, part.blobs["data"].diff)
+        # Another part of the same layers, and those behind.
+        before = net.blobs["conv"].data.copy()
+        net.forward(start="conv", end="relu")
+        net._forward(0, 2)
+        np.testing.assert_array_equal(net.blobs["conv"].data, before)
+        for refused in (lambda: net.forward(end="last"), lambda: net.forward(), net.reshape):
+            with pytest.raises(crema.Error, match=r"layer 'last' \(Pooling\)"):
+                refused()
+        net.forward(end="relu")
+        np.testing.assert_array_equal(net.blobs["conv"].data, before)
+    net.blobs["data"].reshape(1, 3, 9, 9)
+    np.testing.assert_array_equal(net.forward(data=np.ones((1, 3, 9, 9)))["ip"], whole)

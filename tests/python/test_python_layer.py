@@ -1,6 +1,7 @@
 """Layers written in Python."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 import caffe
 import crema
+import python_layers
 
 
 def layer(kind, extra="", param_str="", name="one", bottom="data", top="one"):
@@ -242,6 +244,8 @@ def test_the_program_runs_layers_in_python(tmp_path):
                          capture_output=True, text=True, cwd=os.path.dirname(__file__))
     assert run.returncode == 0, run.stderr
     assert "Optimization Done." in run.stderr + run.stdout
+    # Parsers of logs read the month and the day, without a year.
+    assert re.search(r"^I\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+:\d+\] Iteration 0", run.stderr, re.M)
     assert (tmp_path / "snap_iter_6.caffemodel").exists()
 
 
@@ -251,3 +255,122 @@ def test_the_program_reports_errors_and_versions():
     assert run.stdout == f"crema {crema.__version__}\n"
     run = subprocess.run([sys.executable, "-m", "crema", "trian"], capture_output=True, text=True)
     assert run.returncode != 0 and "train" in run.stderr
+
+
+# Layers behind the one that repeats its rows: in place, with two readers, and with parameters.
+BEHIND_ROWS = """
+layer {{ name: 'relu' type: 'ReLU' bottom: '{0}' top: '{0}' }}
+layer {{ name: 'ip' type: 'InnerProduct' bottom: '{0}' top: 'ip'
+  inner_product_param {{ num_output: 3 weight_filler {{ type: 'xavier' }} }} }}
+layer {{ name: 'tanh' type: 'TanH' bottom: 'ip' top: 'ip' }}
+layer {{ name: 'sum' type: 'Eltwise' bottom: '{0}' bottom: 'ip' top: 'sum' }}
+layer {{ name: 'both' type: 'Concat' bottom: '{0}' bottom: 'sum' top: 'both' }}
+layer {{ name: 'loss' type: 'Reduction' bottom: 'both' top: 'loss' loss_weight: 1
+  reduction_param {{ operation: SUMSQ }} }}
+"""
+ROWS_INPUT = ("force_backward: true layer { name: 'data' type: 'Input' top: 'data' input_param { "
+              "shape { dim: 2 dim: 3 } } }\n")
+ROWS_NET = (ROWS_INPUT + "layer { name: 'before' type: 'Power' bottom: 'data' top: 'before' }\n" +
+            layer("Rows", bottom="before") + BEHIND_ROWS.format("one"))
+
+
+def rows_of(times):
+    rows = np.linspace(-1, 1, 6).reshape(2, 3).astype(np.float32)
+    rows[0, 0] = times
+    return rows
+
+
+def expected_of_rows(net, times):
+    """The loss, and the gradients of the input and the weights, of a net without Python."""
+    plain = caffe.Net(ROWS_INPUT.replace("dim: 2", f"dim: {2 * times}") +
+                      BEHIND_ROWS.format("data"), caffe.TRAIN, share_with=net)
+    loss = plain.forward(data=np.concatenate([rows_of(times)] * times))["loss"].copy()
+    plain.backward()
+    diff = plain.blobs["data"].diff.reshape(times, 2, 3).sum(0)
+    return loss, diff, plain.params["ip"][0].diff.copy()
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_tops_that_become_larger_in_forward(optimize):
+    net = caffe.Net(ROWS_NET, caffe.TRAIN, optimize=optimize, keep=["sum"] if optimize else ())
+    python_layers.Rows.forwards = 0
+    for passes, times in enumerate((1, 3, 2, 40, 1, 5), 1):
+        net.clear_param_diffs()
+        loss = net.forward(data=rows_of(times))["loss"]
+        assert python_layers.Rows.forwards == passes
+        assert net.blobs["sum"].data.shape == (2 * times, 3)
+        expected = expected_of_rows(net, times)
+        np.testing.assert_allclose(loss, expected[0], rtol=1e-5)
+        net.backward()
+        np.testing.assert_allclose(net.blobs["data"].diff, expected[1], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(net.params["ip"][0].diff, expected[2], rtol=1e-4, atol=1e-5)
+
+
+def test_tops_that_become_larger_in_parts_of_a_net():
+    net = caffe.Net(ROWS_NET, caffe.TRAIN)
+    for times in (4, 1, 6):
+        net.blobs["data"].data[...] = rows_of(times)
+        for index in range(len(net.layers)):
+            net._forward(index, index)
+        net.clear_param_diffs()
+        for index in reversed(range(len(net.layers))):
+            net._backward(index, index)
+        expected = expected_of_rows(net, times)
+        np.testing.assert_allclose(net.blobs["loss"].data, expected[0], rtol=1e-5)
+        np.testing.assert_allclose(net.blobs["data"].diff, expected[1], rtol=1e-4, atol=1e-5)
+
+
+def test_tops_that_get_other_axes_in_forward():
+    net = caffe.Net(INPUT + layer("Square") + """
+layer { name: 'flat' type: 'Reshape' bottom: 'one' top: 'flat'
+  reshape_param { shape { dim: -1 dim: 1 dim: 1 dim: 1 } } }
+layer { name: 'pool' type: 'Pooling' bottom: 'flat' top: 'pool' pooling_param { kernel_size: 1 } }
+layer { name: 'square' type: 'Power' bottom: 'one' top: 'square' power_param { power: 2 } }
+layer { name: 'sum' type: 'Eltwise' bottom: 'one' bottom: 'square' top: 'sum' }
+""", caffe.TEST)
+    for height in (4, 6, 2):
+        net.blobs["data"].reshape(2, 3, height, 5)
+        data = np.random.rand(2, 3, height, 5)
+        out = net.forward(data=data)
+        kept = data[:, :2]
+        np.testing.assert_allclose(out["sum"], kept + kept ** 2, rtol=1e-5)
+        np.testing.assert_allclose(out["pool"].ravel(), kept.ravel(), rtol=1e-6)
+
+
+def test_a_later_layer_that_refuses_rows_names_itself_and_them():
+    net = caffe.Net(ROWS_INPUT + layer("Rows") + """
+layer { name: 'other' type: 'Input' top: 'other' input_param { shape { dim: 2 dim: 3 } } }
+layer { name: 'sum' type: 'Eltwise' bottom: 'one' bottom: 'other' top: 'sum' }
+""".replace("dim: 2", "dim: 1"), caffe.TEST)
+    with pytest.raises(crema.Error, match=r"layer 'sum' \(Eltwise\).*6x3"):
+        net.forward(data=rows_of(3), other=np.zeros((1, 3)))
+
+
+def test_a_class_may_say_that_shapes_stay():
+    net = caffe.Net(ROWS_INPUT.replace("dim: 2", "dim: 1") + layer("Stays"), caffe.TEST)
+    assert net.forward(data=np.ones((1, 3)))["one"].shape == (1, 3)
+    with pytest.raises(crema.Error, match="shapes_from_values = False"):
+        net.forward(data=np.full((1, 3), 2))
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_a_solver_steps_over_tops_that_become_larger(tmp_path, optimize):
+    proto = tmp_path / "net.prototxt"
+    source = layer("Times", name="data", bottom="", top="data")
+    proto.write_text(source + layer("Rows") + BEHIND_ROWS.format("one").replace("SUMSQ", "SUM"))
+    solver = crema.Solver(f"net: '{proto}' base_lr: 0.01 lr_policy: 'fixed' max_iter: 9 "
+                          f"snapshot_prefix: '{tmp_path}/s' snapshot_after_train: false",
+                          optimize=optimize)
+    weights = np.array(solver.net.params["ip"][0].data)
+    for times in (1, 4, 2, 7, 1):
+        rows = np.arange(6, dtype=np.float32).reshape(2, 3) / 10
+        rows[0, 0] = times
+        rows = np.concatenate([rows] * times)
+        slope = 1 - np.tanh(rows @ weights.T + solver.net.params["ip"][1].data) ** 2
+        bias = np.array(solver.net.params["ip"][1].data)
+        solver.step(1)
+        np.testing.assert_allclose(solver.net.params["ip"][0].data,
+                                   weights - 0.01 * slope.T @ rows, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(solver.net.params["ip"][1].data, bias - 0.01 * slope.sum(0),
+                                   rtol=1e-4, atol=1e-6)
+        weights = np.array(solver.net.params["ip"][0].data)

@@ -244,3 +244,12 @@ def test_log_lines_are_the_published_ones(solver_file):
     quiet = subprocess.run([sys.executable, "-c", script, solver_file], capture_output=True,
                            text=True, check=True, env={**os.environ, "GLOG_minloglevel": "2"})
     assert "Iteration" not in quiet.stderr
+
+
+def test_test_nets_without_tests(solver_file):
+    text = open(solver_file).read().replace("test_iter: 2", "test_iter: 0")
+    solver = caffe.SGDSolver(text)
+    assert len(solver.test_nets) == 1
+    solver.step(11)
+    assert solver.test() == []
+    assert np.isfinite(solver.test_nets[0].forward()["loss"])

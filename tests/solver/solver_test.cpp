@@ -421,7 +421,7 @@ TEST_F(SolverTest, WrongSettingsAreNamedByTheirPlace) {
            {"base_lr: nan", "base_lr is nan"},
            {"momentum: 1.5", "momentum 1.5 must lie"},
            {"max_iter: -20", "max_iter -20"},
-           {"test_interval: 1 test_iter: 0", "test_iter 0"},
+           {"test_interval: 1 test_iter: -1", "test_iter -1 must not be negative"},
            {"type: 'SDG'", "solver type 'SDG'"},
            {"regularization_type: 'L3'", "regularization_type 'L3'"},
            {"snapshot: -1", "snapshot -1"},

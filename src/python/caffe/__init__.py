@@ -23,6 +23,7 @@ from .pycaffe import (
     layer_type_list,
     log,
     set_device,
+    set_devices,
     set_mode_cpu,
     set_mode_gpu,
     set_multiprocess,
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
     from .classifier import Classifier
     from .detector import Detector
     from .net_spec import NetSpec, layers, params, to_proto
+    from .single_layer import Blob, LayerParameter, compile_net, create_layer
 
 # Modules that need more than numpy, or that most scripts do not use, are imported at first use.
 _MODULES = ("io", "net_spec", "classifier", "detector", "draw", "coord_map", "proto", "pycaffe",
-            "_caffe")
+            "_caffe", "single_layer")
 _FROM = {"Classifier": "classifier", "Detector": "detector", "layers": "net_spec",
-         "params": "net_spec", "NetSpec": "net_spec", "to_proto": "net_spec"}
+         "params": "net_spec", "NetSpec": "net_spec", "to_proto": "net_spec",
+         "Blob": "single_layer", "LayerParameter": "single_layer", "compile_net": "single_layer",
+         "create_layer": "single_layer"}
 
 
 if not TYPE_CHECKING:  # to whom all names would be right
@@ -59,6 +63,8 @@ if not TYPE_CHECKING:  # to whom all names would be right
             return value
         if name in _OLD:
             raise AttributeError(f"caffe.{name} is of 2014's pycaffe; use {_OLD[name]}")
+        if name in _OF_FORKS:
+            raise AttributeError(f"caffe.{name} is of a fork; {_OF_FORKS[name]}")
         raise AttributeError(f"module 'caffe' has no attribute {name!r}")
 
 
@@ -67,11 +73,19 @@ _OLD = {
     "set_phase_train": "caffe.Net(proto, weights, caffe.TRAIN)",
 }
 
+_OF_FORKS = {
+    "MultiSync": "a process trains with one solver here: caffe.get_solver(file).solve()",
+    "MultiSolver": "a process trains with one solver here: caffe.get_solver(file)",
+    "enumerate_devices": "`crema device_query` lists the GPUs; leave it out",
+    "select_device": "use caffe.set_device(n) before the net is made",
+}
+
 __all__ = [
-    "TEST", "TRAIN", "AdaDeltaSolver", "AdaGradSolver", "AdamSolver", "Classifier", "Detector",
-    "Error", "Layer", "Net", "NesterovSolver", "NetSpec", "RMSPropSolver", "SGDSolver", "Solver",
-    "Timer", "__version__", "get_solver", "has_nccl", "init_log", "io", "layer_type_list",
-    "layers", "log", "params", "set_device", "set_mode_cpu", "set_mode_gpu", "set_multiprocess",
+    "TEST", "TRAIN", "AdaDeltaSolver", "AdaGradSolver", "AdamSolver", "Blob", "Classifier",
+    "Detector", "Error", "Layer", "LayerParameter", "Net", "NesterovSolver", "NetSpec",
+    "RMSPropSolver", "SGDSolver", "Solver", "Timer", "__version__", "compile_net", "create_layer",
+    "get_solver", "has_nccl", "init_log", "io", "layer_type_list", "layers", "log", "params",
+    "set_device", "set_devices", "set_mode_cpu", "set_mode_gpu", "set_multiprocess",
     "set_random_seed", "set_solver_count", "set_solver_rank", "solver_count", "solver_rank",
     "to_proto",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -256,6 +257,12 @@ class Solver(crema.Solver):
         """Lets `net` use the weights of this solver's net."""
         net.share_with(self.net)
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "increment_iter":
+            raise AttributeError("solver.increment_iter is of a fork; solver.step(n) counts the "
+                                 "iterations that it does")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
 
 class SGDSolver(Solver):
     """Stochastic gradient descent with momentum."""
@@ -351,6 +358,17 @@ def set_device(device: int) -> None:
         _context.use_gpu(device)
 
 
+def set_devices(devices: Iterable[int]) -> None:
+    """set_device of the first; several warn, as a net runs on one."""
+    devices = list(devices)
+    if len(devices) != 1:
+        warnings.warn(f"set_devices({devices}): a net runs on one GPU, here on the first; "
+                      "caffe.set_device(n) before another net is made puts that one elsewhere",
+                      stacklevel=2)
+    if devices:
+        set_device(devices[0])
+
+
 def set_random_seed(seed: int) -> None:
     """The seed of nets and solvers that are made from now on."""
     _context.use_seed(int(seed))
@@ -410,6 +428,7 @@ def has_nccl() -> bool:
 __all__ = [
     "TEST", "TRAIN", "AdaDeltaSolver", "AdaGradSolver", "AdamSolver", "Net", "NesterovSolver",
     "RMSPropSolver", "SGDSolver", "Solver", "Timer", "get_solver", "has_nccl", "init_log",
-    "layer_type_list", "log", "set_device", "set_mode_cpu", "set_mode_gpu", "set_multiprocess",
-    "set_random_seed", "set_solver_count", "set_solver_rank", "solver_count", "solver_rank",
+    "layer_type_list", "log", "set_device", "set_devices", "set_mode_cpu", "set_mode_gpu",
+    "set_multiprocess", "set_random_seed", "set_solver_count", "set_solver_rank", "solver_count",
+    "solver_rank",
 ]

@@ -56,8 +56,11 @@ class Layer:
     A layer without bottoms is a source of data. It may give each batch another shape. Where its
     class says `prefetch = N`, reshape and forward run up to N batches ahead, in order, in a thread
     of the layer. An exception comes out of the pass that would use the batch.
-    A layer with bottoms whose tops become smaller in forward says `shapes_from_values = True`, and
-    reshape() sets the most that they may have.
+    A layer with bottoms may reshape its tops in forward, too: the layers behind it follow. Memory
+    for these is planned by what reshape() sets, so it is best to set there what is usual or the
+    most. With optimize=True, or in the program, layers behind share less memory therefore, and on
+    a GPU they are in no CUDA graph: a class that never does so may say
+    `shapes_from_values = False`.
     A layer that defines state() and set_state(state) goes on where it was when a run continues from
     a snapshot. state() returns numbers, strings and arrays, in dicts, lists and tuples: also the
     state of a random generator of numpy or Python. Of a layer that runs ahead, it is the state
@@ -73,6 +76,7 @@ class Layer:
     phase: int = 1
     param_str: str = ""
     prefetch: int = 0
+    shapes_from_values: bool = True
     blobs: BlobVec
 
     def __init__(self, *_: Any):

@@ -134,7 +134,7 @@ class Solver(SolverRecord):
         return self._run(lambda: self._core.step(iterations))
 
     def test(self) -> list[_crema.TestReport]:
-        """Runs all test nets, test_iter batches each. Returns a report of each net.
+        """Runs all test nets, test_iter batches each. Returns a report of each that has any.
 
         With snapshot_best of the settings, it writes a snapshot if the result is the best so far.
         """
