@@ -58,6 +58,7 @@ says 1 "no kernel of Crema" foreign.o
 says 1 "there is no nothing.o" nothing.o
 unset CUOBJDUMP
 mkdir "$work/bin"
-ln -s "$(command -v python3)" "$work/bin/python3"
+# Not what may be a script that chooses a Python.
+ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$work/bin/python3"
 ln -s "$(command -v env)" "$work/bin/env"
 PATH=$work/bin says 77 "cuobjdump is missing" plain.o
