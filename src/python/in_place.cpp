@@ -44,7 +44,9 @@ void before_forward(Net& net, size_t first, size_t last) {
   for (size_t i = first; i <= last && i < plan.layers.size(); ++i) {
     for (const ValueId bottom : plan.node(NodeId(i)).bottoms) {
       const ValueId shown = shown_of(plan, bottom);
-      if (!shown.valid() || plan.value(bottom).producer.index() >= first) continue;
+      const size_t producer = plan.value(bottom).producer.index();
+      // An Input layer runs without writing: its top is what the caller wrote.
+      if (!shown.valid() || (producer >= first && !plan.layers.at(producer)->is_input())) continue;
       copy_values(plan, shown, bottom);
     }
   }

@@ -417,3 +417,17 @@ def test_only_layers_that_run_get_new_shapes():
         np.testing.assert_array_equal(net.blobs["conv"].data, before)
     net.blobs["data"].reshape(1, 3, 9, 9)
     np.testing.assert_array_equal(net.forward(data=np.ones((1, 3, 9, 9)))["ip"], whole)
+
+
+def test_layers_in_place_on_an_input_read_what_was_written():
+    net = caffe.Net("""
+layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 3 } } }
+layer { name: 'half' type: 'Power' bottom: 'data' top: 'data' power_param { scale: 0.5 } }
+layer { name: 'double' type: 'Power' bottom: 'data' top: 'double' power_param { scale: 2 } }
+""", caffe.TEST)
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(net.forward(data=values)["double"], values)
+    np.testing.assert_array_equal(net.blobs["data"].data, values / 2)
+    net.blobs["data"].data[...] = values + 1
+    np.testing.assert_array_equal(net.forward()["double"], values + 1)
+    np.testing.assert_array_equal(net.forward(end="half")["data"], (values + 1) / 4)

@@ -358,7 +358,7 @@ def test_a_solver_steps_over_tops_that_become_larger(tmp_path, optimize):
     proto = tmp_path / "net.prototxt"
     source = layer("Times", name="data", bottom="", top="data")
     proto.write_text(source + layer("Rows") + BEHIND_ROWS.format("one").replace("SUMSQ", "SUM"))
-    solver = crema.Solver(f"net: '{proto}' base_lr: 0.01 lr_policy: 'fixed' max_iter: 9 "
+    solver = crema.Solver(f"net: '{proto}'\nbase_lr: 0.01 lr_policy: 'fixed' max_iter: 9 "
                           f"snapshot_prefix: '{tmp_path}/s' snapshot_after_train: false",
                           optimize=optimize)
     weights = np.array(solver.net.params["ip"][0].data)
