@@ -59,6 +59,9 @@ if not TYPE_CHECKING:  # to whom all names would be right
             return value
         if name in _OLD:
             raise AttributeError(f"caffe.{name} is of 2014's pycaffe; use {_OLD[name]}")
+        if name == "NCCL":
+            raise AttributeError("caffe.NCCL trains on several GPUs, and a process trains on one "
+                                 "here; leave it out where caffe.has_nccl() is False")
         raise AttributeError(f"module 'caffe' has no attribute {name!r}")
 
 
