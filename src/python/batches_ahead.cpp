@@ -1,13 +1,17 @@
 #include "python/batches_ahead.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
 #include "crema/error.hpp"
+#include "python/waiting.hpp"
 
 namespace crema::python {
 namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks{50};
 
 /// Those that exist, for stop_all(). It outlives what is static, as layers may.
 struct All {
@@ -102,7 +106,13 @@ BatchesAhead::Batch& BatchesAhead::next() {
     }
   }
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return made_ > taken_; });
+  const auto start = std::chrono::steady_clock::now();
+  while (!changed_.wait_for(lock, kBetweenLooks, [&] { return made_ > taken_; })) {
+    lock.unlock();
+    look_for_signals(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    lock.lock();
+  }
   Batch& batch = slot(taken_++);
   const std::exception_ptr error = std::exchange(batch.error, nullptr);
   if (error != nullptr) failed_ = false;

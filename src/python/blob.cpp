@@ -253,15 +253,46 @@ uintptr_t BlobView::device_pointer(bool of_diff) {
 
 namespace {
 
+/// A dimension: a whole number of any type, such as 3, np.int64(3) or 6 / 2.
+int64_t dim_of(nb::handle given) {
+  const nb::int_ number(given);
+  if (!number.equal(given)) {
+    const std::string message = text("the dimension ", nb::repr(given).c_str(),
+                                     " is no whole number; divide by // for one");
+    throw nb::type_error(message.c_str());
+  }
+  return nb::cast<int64_t>(number);
+}
+
 /// The dimensions of reshape(2, 3) or reshape((2, 3)).
 Shape shape_of(const nb::args& dims) {
   std::vector<int64_t> all;
-  if (dims.size() == 1 && !nb::hasattr(dims[0], "__index__")) {
-    for (const nb::handle dim : dims[0]) all.push_back(nb::cast<int64_t>(nb::int_(dim)));
+  if (dims.size() == 1 && nb::hasattr(dims[0], "__len__")) {
+    for (const nb::handle dim : dims[0]) all.push_back(dim_of(dim));
   } else {
-    for (const nb::handle dim : dims) all.push_back(nb::cast<int64_t>(nb::int_(dim)));
+    for (const nb::handle dim : dims) all.push_back(dim_of(dim));
   }
   return Shape(std::move(all));
+}
+
+/// The dict of numpy's protocol. Its data are an array, not an address, so that who reads it keeps
+/// the memory, and with it a change to weights, as long as his own array.
+nb::dict array_interface(BlobView& blob) {
+  const nb::object array = blob.data();
+  nb::dict interface = nb::cast<nb::dict>(array.attr("__array_interface__"));
+  interface["data"] = array;
+  return interface;
+}
+
+/// `copy`: True, False (ValueError where it takes a copy), or None.
+nb::object array_of_type(BlobView& blob, const nb::object& dtype, const nb::object& copy) {
+  const nb::object array = blob.data();
+  const bool copies = copy.is(Py_True);
+  if (dtype.is_none()) return copies ? nb::object(array.attr("copy")()) : array;
+  nb::object made = array.attr("astype")(dtype, nb::arg("copy") = copies);
+  if (copy.is(Py_False) && !made.is(array))
+    throw nb::value_error("values of another type are a copy, and copy=False does not allow one");
+  return made;
 }
 
 nb::tuple dims_of(const BlobView& blob) {
@@ -317,17 +348,9 @@ void bind_blob(nb::module_& module) {
   });
   type.def("__dlpack_device__",
            [](BlobView& blob) { return blob.on_device(false).attr("__dlpack_device__")(); });
-  type.def_prop_ro("__array_interface__",
-                   [](BlobView& blob) { return blob.data().attr("__array_interface__"); });
-  type.def(
-      "__array__",
-      [](BlobView& blob, const nb::object& dtype, const nb::object& copy) {
-        const nb::object array = blob.data();
-        const bool copies = !copy.is_none() && nb::cast<bool>(copy);
-        if (dtype.is_none()) return copies ? nb::object(array.attr("copy")()) : array;
-        return nb::object(array.attr("astype")(dtype, nb::arg("copy") = copies));
-      },
-      nb::arg("dtype").none() = nb::none(), nb::arg("copy").none() = nb::none());
+  type.def_prop_ro("__array_interface__", array_interface);
+  type.def("__array__", array_of_type, nb::arg("dtype").none() = nb::none(),
+           nb::arg("copy").none() = nb::none());
   type.def("__len__", [](const BlobView& blob) {
     if (blob.shape().rank() == 0) throw nb::type_error("this blob is a single value");
     return blob.shape()[0];

@@ -3,6 +3,8 @@
 #include <exception>
 #include <string>
 
+#include "python/messages.hpp"
+
 namespace crema::python {
 namespace {
 
@@ -12,14 +14,6 @@ constexpr const char* kDoc =
     "is unknown), layer (its name, or None), path (the file that it is about, or None).";
 
 PyObject* error_type = nullptr;  // lives as long as the process
-
-/// A path may have bytes that are no UTF-8.
-nb::object decoded(const std::string& bytes) {
-  PyObject* const made =
-      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
-  if (made == nullptr) throw nb::python_error();
-  return nb::steal(made);
-}
 
 nb::object or_none(const std::string& bytes) {
   if (bytes.empty()) return nb::none();
@@ -31,11 +25,24 @@ nb::object or_none(int number) {
   return nb::int_(number);
 }
 
+/// str() of an object; empty if it fails. Texts may have characters that UTF-8 does not have.
+std::string text_of(nb::handle object) {
+  const nb::object said = nb::steal(PyObject_Str(object.ptr()));
+  const nb::object bytes =
+      said.is_valid()
+          ? nb::steal(PyUnicode_AsEncodedString(said.ptr(), "utf-8", "backslashreplace"))
+          : nb::object();
+  if (!bytes.is_valid()) {
+    PyErr_Clear();
+    return {};
+  }
+  return string_of(nb::borrow<nb::bytes>(bytes));
+}
+
 std::string described(const nb::python_error& error) {
-  const nb::str name(error.type().attr("__name__"));
-  const nb::str value(error.value());
-  const std::string said = value.c_str();
-  return said.empty() ? name.c_str() : text(name.c_str(), ": ", said);
+  const std::string name = text_of(nb::getattr(error.type(), "__name__", nb::none()));
+  const std::string said = text_of(error.value());
+  return said.empty() ? name : text(name, ": ", said);
 }
 
 void raise_error(const Error& error) {
@@ -71,6 +78,13 @@ void translate(const std::exception_ptr& thrown, void* /*payload*/) {
 }
 
 }  // namespace
+
+nb::object decoded(const std::string& bytes) {
+  PyObject* const made =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
 
 PythonError::PythonError(const nb::python_error& cause)
     : Error(described(cause)), cause_(std::make_shared<nb::python_error>(cause)) {}

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "crema/error.hpp"
@@ -35,6 +36,9 @@ auto call_python(const Body& body) {
     throw PythonError(error);
   }
 }
+
+/// A str of bytes that are UTF-8 but for some of a path, as os.fsdecode() makes it. With the GIL.
+nb::object decoded(const std::string& bytes);
 
 /// Adds crema.Error to the module, and tells nanobind of both kinds.
 void bind_errors(nb::module_& module);

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 
 #include "proto/solver.pb.h"
@@ -12,8 +13,11 @@
 namespace crema::python {
 namespace {
 
-/// glog can be initialised once in a process, and the program does that itself.
+/// glog can be initialised once in a process, and the program does that itself. Nets log from
+/// several threads.
 void need_log() {
+  static auto* const mutex = new std::mutex();  // threads may outlive what is static
+  const std::lock_guard lock(*mutex);
   if (google::IsGoogleLoggingInitialized()) return;
   FLAGS_logtostderr = true;
   // Parsers of published logs expect the month first.

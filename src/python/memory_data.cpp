@@ -1,5 +1,5 @@
-// The producer's end of MemoryData::feed(), for a thread of Python: crema/_data.py. It copies
-// samples, transforms images and waits for room without the GIL.
+// Arrays for MemoryData::set(), and the producer's end of MemoryData::feed(), for a thread of
+// Python: crema/_data.py. It copies samples, transforms images and waits for room without the GIL.
 #include "python/memory_data.hpp"
 
 #include <nanobind/ndarray.h>
@@ -17,6 +17,7 @@
 #include "proto/layer.pb.h"
 #include "python/errors.hpp"
 #include "python/net.hpp"
+#include "python/waiting.hpp"
 
 namespace crema::python {
 namespace {
@@ -25,10 +26,6 @@ using Answer = MemoryFeed::Answer;
 using Floats = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Labels = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-/// A wait that is longer than this ends by Ctrl-C. In a shorter one, the solver looks for signals
-/// behind the iteration, so that it stops with a snapshot.
-constexpr double kSecondsBeforeSignals = 1;
 
 struct SharedFeed {
   std::shared_ptr<MemoryFeed> feed;
@@ -46,13 +43,6 @@ Tensor copy_of(const Array& array, DType dtype) {
   using T = std::remove_const_t<typename Array::Scalar>;
   std::copy_n(array.data(), array.size(), tensor.overwrite<T>());
   return tensor;
-}
-
-void look_for_signals(double seconds) {
-  if (seconds < kSecondsBeforeSignals) return;
-  call_python([] {
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  });
 }
 
 void make_feed(SharedFeed* made, const SharedNet& net, const std::string& name, int depth,
@@ -83,6 +73,28 @@ Answer give_images(const SharedFeed& self, const nb::list& images, const Labels&
                                 hwc ? ImageAxes::hwc : ImageAxes::chw);
 }
 
+/// The shape of samples (n, C, H, W) that are given as that, as rows, or, of one channel, as
+/// (n, H, W); else the one that they have, which MemoryData refuses.
+Shape samples_shape(const Shape& given, const MemoryDataParameter& param) {
+  const int64_t channels = param.channels(), height = param.height(), width = param.width();
+  const bool is_rows = given.rank() == 2 && given[1] == channels * height * width;
+  const bool is_planes =
+      given.rank() == 3 && channels == 1 && given[1] == height && given[2] == width;
+  return is_rows || is_planes ? Shape({given[0], channels, height, width}) : given;
+}
+
+/// Gives a MemoryData layer samples: copies of the arrays.
+void set_memory_data(const SharedNet& net, const std::string& name, const Floats& data,
+                     const Floats& labels) {
+  Layer& layer = net.holder->net().layer(name);
+  MemoryData& memory = MemoryData::of(layer);
+  net.holder->alone([&] {
+    const Tensor samples = copy_of(data, DType::f32);
+    memory.set(samples.view(samples_shape(samples.shape(), layer.param().memory_data_param())),
+               copy_of(labels, DType::f32));
+  });
+}
+
 /// The next pass raises `error`, an exception.
 void fail(const SharedFeed& self, const nb::handle& error) {
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
@@ -100,6 +112,8 @@ void refuse(const SharedFeed& self, const std::string& message) {
 }  // namespace
 
 void bind_memory_data(nb::module_& module) {
+  module.def("set_memory_data", set_memory_data, nb::arg("net"), nb::arg("layer"), nb::arg("data"),
+             nb::arg("labels"));
   nb::enum_<Answer>(module, "FeedAnswer")
       .value("more", Answer::more)
       .value("restart", Answer::restart)

@@ -10,7 +10,6 @@
 #include <optional>
 #include <vector>
 
-#include "crema/memory_data.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
 #include "net/plan.hpp"
@@ -53,15 +52,15 @@ bool wants_backward(const NetParameter& param) {
 }
 
 void make_net(SharedNet* made, const SharedContext& context, const nb::bytes& source,
-              const std::string& kind, bool train, const std::vector<std::string>& weights,
-              int level, const std::vector<std::string>& stages, bool optimize,
-              std::optional<bool> backward, const SharedNet* share_with,
-              const std::vector<std::string>& keep, size_t memory_budget) {
+              const std::string& kind, bool train, const std::vector<nb::bytes>& weights, int level,
+              const std::vector<std::string>& stages, bool optimize, std::optional<bool> backward,
+              const SharedNet* share_with, const std::vector<std::string>& keep,
+              size_t memory_budget) {
   NetOptions options;
   options.phase = train ? Phase::train : Phase::test;
   options.level = level;
   options.stages = stages;
-  options.weights = weights;
+  for (const nb::bytes& path : weights) options.weights.push_back(string_of(path));
   options.keep_all = !optimize;
   options.keep = keep;
   options.memory_budget = memory_budget;
@@ -95,11 +94,11 @@ std::vector<std::string> blob_names(const SharedNet& self) {
 BlobView blob(const SharedNet& self, const std::string& name) {
   const std::shared_ptr<NetHolder> holder = self.holder;
   Net& net = holder->net();
-  const auto reshape = [&net, name](const Shape& shape) {
+  const auto reshape = [holder, &net, name](const Shape& shape) {
     if (std::ranges::count(net.inputs(), name) == 0)
       throw Error("blob '", name, "' is no input of the net: its shape, ",
                   net.blob(name).shape().str(), ", follows from those of the inputs");
-    net.reshape_input(name, shape);
+    holder->alone([&] { net.reshape_input(name, shape); });
   };
   return {net.blob(name), net.context(), reshape, holder};
 }
@@ -226,9 +225,7 @@ std::string prototxt(const SharedNet& self) {
 }
 
 /// Lets layers use the values of those of the other net that have their names.
-void share_with(const SharedNet& self, const SharedNet& other) {
-  Net& theirs = other.holder->net();
-  Net& ours = self.holder->net();
+void share(Net& ours, Net& theirs) {
   if (&ours.context() != &theirs.context() &&
       (ours.context().on_gpu() || theirs.context().on_gpu()))
     throw Error("nets on a GPU share parameters only if they have one context");
@@ -254,6 +251,10 @@ void share_with(const SharedNet& self, const SharedNet& other) {
   });
 }
 
+void share_with(const SharedNet& self, const SharedNet& other) {
+  self.holder->alone([&] { share(self.holder->net(), other.holder->net()); });
+}
+
 void reshape(const SharedNet& self) {
   self.holder->alone([&] { self.holder->net().reshape(); });
 }
@@ -262,16 +263,6 @@ std::vector<std::pair<std::string, std::string>> summary(const SharedNet& self) 
   std::vector<std::pair<std::string, std::string>> rows;
   for (const NetStep& step : self.holder->net().steps()) rows.emplace_back(step.name, step.engine);
   return rows;
-}
-
-/// Gives a MemoryData layer records: copies of the arrays.
-void set_memory_data(const SharedNet& self, const std::string& layer, const nb::bytes& data,
-                     const nb::bytes& labels) {
-  const auto values = [](const nb::bytes& bytes) {
-    const auto* begin = reinterpret_cast<const float*>(bytes.c_str());
-    return std::vector<float>(begin, begin + bytes.size() / sizeof(float));
-  };
-  MemoryData::of(self.holder->net().layer(layer)).set(values(data), values(labels));
 }
 
 }  // namespace
@@ -315,9 +306,7 @@ void bind_net(nb::module_& module) {
       .def("message", message, nb::arg("with_weights"))
       .def("prototxt", prototxt)
       .def("share_with", share_with, nb::arg("other"))
-      .def("steps", summary)
-      .def("set_memory_data", set_memory_data, nb::arg("layer"), nb::arg("data"),
-           nb::arg("labels"));
+      .def("steps", summary);
 }
 
 }  // namespace crema::python

@@ -117,6 +117,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     explicit Run(SolverHolder& solver) : solver_(solver) {
       if (solver_.depth_++ > 0) return;
       solver_.stops_ = false;
+      solver_.raised_.reset();  // of a run that another exception has ended
       solver_.look_at_ = Clock::time_point::min();
     }
     ~Run() { --solver_.depth_; }
@@ -147,10 +148,16 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     // No Python object is touched here without the GIL, but for this pointer.
     if (!hook.is_valid()) return;
     call_python([&] {
-      hook(args...);
+      const nb::object held = hook;  // which may set another one
+      held(argument(args)...);
       close_unused_views();
     });
   }
+  template <class T>
+  static const T& argument(const T& value) {
+    return value;
+  }
+  static nb::object argument(const std::string& path) { return decoded(path); }
 
   void tell(const IterationReport& report) {
     {
@@ -167,7 +174,8 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     }
     if (!on_iteration.is_valid()) return;
     call_python([&] {
-      if (on_iteration(report).is(Py_True)) stop();
+      const nb::object held = on_iteration;
+      if (held(report).is(Py_True)) stop();
       close_unused_views();
     });
   }
@@ -193,11 +201,14 @@ struct SharedSolver {
 void make_solver(SharedSolver* made, const SharedContext& context, const nb::bytes& source,
                  const std::string& kind, const std::optional<std::string>& type,
                  const std::vector<std::string>& set,
-                 const std::optional<std::vector<std::string>>& weights,
-                 std::optional<uint64_t> seed, bool optimize, size_t memory_budget) {
+                 const std::optional<std::vector<nb::bytes>>& weights, std::optional<uint64_t> seed,
+                 bool optimize, size_t memory_budget) {
   SolverOptions options;
   options.set = set;
-  options.weights = weights;
+  if (weights) {
+    options.weights.emplace();
+    for (const nb::bytes& path : *weights) options.weights->push_back(string_of(path));
+  }
   options.seed = seed;
   options.keep_all = !optimize;
   options.memory_budget = memory_budget;
@@ -316,7 +327,7 @@ void bind_solver(nb::module_& module) {
     });
   });
   type.def("snapshot", [](const SharedSolver& self) {
-    return self.holder->alone([&] { return self.holder->solver().snapshot(); });
+    return decoded(self.holder->alone([&] { return self.holder->solver().snapshot(); }));
   });
   type.def("restore", [](const SharedSolver& self, const nb::bytes& path) {
     const std::string name = string_of(path);
@@ -326,7 +337,7 @@ void bind_solver(nb::module_& module) {
     });
   });
   type.def("resume", [](const SharedSolver& self) {
-    return self.holder->alone([&] { return self.holder->solver().resume(); });
+    return decoded(self.holder->alone([&] { return self.holder->solver().resume(); }));
   });
   bind_hook(type, "before_iteration", &SolverHolder::before_iteration);
   bind_hook(type, "before_update", &SolverHolder::before_update);

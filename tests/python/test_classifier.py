@@ -1,5 +1,7 @@
 """Classifier and Detector, on a net that averages each channel."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,14 @@ def test_predict_without_oversampling(files):
     assert made.shape[0] == 5
     for scores, image in zip(made, images):
         np.testing.assert_allclose(scores.ravel(), scores_of(image), rtol=1e-4, atol=1e-3)
+
+
+def test_a_pickled_classifier_predicts(files):
+    net = classifier(files, image_dims=(12, 11))
+    image = picture(12, 11, 3)
+    other = pickle.loads(pickle.dumps(net))
+    assert type(other) is caffe.Classifier
+    np.testing.assert_array_equal(other.predict([image]), net.predict([image]))
 
 
 def test_predict_takes_the_centre(files):

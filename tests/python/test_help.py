@@ -103,6 +103,16 @@ def test_help_reads_as_a_manual():
         assert said in page.replace("-> bool", "-> 'bool'")
 
 
+@pytest.mark.parametrize("without", [True, False])
+def test_all_names_are_imported_where_protobuf_is_and_is_not(without):
+    script = ("import sys\n"
+              f"if {without}: sys.modules['google'] = sys.modules['google.protobuf'] = None\n"
+              "from crema import *\n"
+              f"assert Net and Solver and ('NetSpec' in globals()) is not {without}")
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 def test_help_works_without_protobuf():
     script = ("import sys; sys.modules['google'] = None; sys.modules['google.protobuf'] = None\n"
               "import pydoc, crema; text = pydoc.plain(pydoc.render_doc(crema))\n"

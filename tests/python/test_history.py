@@ -97,7 +97,7 @@ def test_csv_and_back(tested_solver, tmp_path):
         other.history = {}
 
 
-def test_frame(tested_solver):
+def test_frame(tested_solver, tmp_path):
     pd = pytest.importorskip("pandas", reason="needs the package pandas")
     tested_solver.solve()
     frame = tested_solver.history.to_pandas()
@@ -109,6 +109,11 @@ def test_frame(tested_solver):
     assert tests.tolist() == tested_solver.history.test["accuracy"].tolist()
     assert frame["loss"].dropna().tolist() == tested_solver.history.loss.tolist()
     assert float(frame["loss"].mean()) > 0
+    frame.assign(tested_by="me", tester_x=1).to_csv(tmp_path / "frame.csv")
+    read = crema.History.read_csv(tmp_path / "frame.csv")
+    assert read.keys() == tested_solver.history.keys()
+    for name in read.keys():
+        np.testing.assert_allclose(read[name], tested_solver.history[name])
 
 
 def test_without_pandas(monkeypatch):

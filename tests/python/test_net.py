@@ -62,6 +62,58 @@ def test_errors_name_file_line_and_layer(deploy_net, tmp_path):
 def test_a_missing_phase_says_so(deploy_net):
     with pytest.raises(TypeError, match="phase"):
         caffe.Net(deploy_net)
+    with pytest.raises(TypeError, match="prototxt"):
+        caffe.Net()
+    assert caffe.Net(deploy_net, np.int64(caffe.TEST)).phase == caffe.TEST
+
+
+def test_a_blob_that_is_not_there_names_the_nearest(deploy_net):
+    net = crema.Net(deploy_net)
+    with pytest.raises(KeyError, match="did you mean 'conv'"):
+        net.blobs["conv1"]
+    with pytest.raises(KeyError, match="there are conv, ip"):
+        net.params["weights"]
+    with pytest.raises(KeyError, match="did you mean 'pool'"):
+        net.forward(blobs=["pool5"])
+    assert net.blobs.get("conv1") is None and "conv1" not in net.blobs
+
+
+def test_names_of_files_that_are_no_utf8(deploy_net, tmp_path):
+    net = crema.Net(deploy_net)
+    for path in (os.path.join(os.fsencode(tmp_path), b"\xff.caffemodel"),
+                 os.fsdecode(os.path.join(os.fsencode(tmp_path), b"\xfe.caffemodel"))):
+        net.save(path)
+        other = crema.Net(deploy_net, path if isinstance(path, str) else [path])
+        np.testing.assert_array_equal(other.params["ip"][0].data, net.params["ip"][0].data)
+
+
+INPUT = "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 } } }\n"
+MEMORY = """
+layer { name: 'data' type: 'MemoryData' top: 'data' top: 'label'
+  memory_data_param { batch_size: 2 channels: %d height: 4 width: 3 } }
+"""
+
+
+def test_set_data_takes_samples_of_the_settings_alone():
+    net = crema.Net(MEMORY % 2)
+    images = np.arange(48, dtype=np.float64).reshape(2, 2, 4, 3)
+    backward = images[:, ::-1].copy()[:, ::-1]  # of a negative stride
+    for given in (images, images.reshape(2, 24), images.astype(">f4"), backward):
+        net.set_data(given, [[1], [2]])
+        net.forward()
+        np.testing.assert_array_equal(net.blobs["data"].data, images)
+        assert net.blobs["label"].data.tolist() == [1, 2]
+    for wrong in (images.transpose(0, 2, 3, 1), images[0], images.reshape(2, 4, 6)):
+        with pytest.raises(crema.Error, match="asks for n records of 2x4x3"):
+            net.set_data(wrong, [1, 2])
+    with pytest.raises(crema.Error, match="2 records and 3 labels"):
+        net.set_data(images, [1, 2, 3])
+    plane = crema.Net(MEMORY % 1)
+    plane.set_data(images[:, 0], [1, 2])
+    plane.forward()
+    np.testing.assert_array_equal(plane.blobs["data"].data[:, 0], images[:, 0])
+    with pytest.raises(crema.Error, match="no layer of type MemoryData"):
+        crema.Net(INPUT).set_data(images, [1, 2])
 
 
 def test_names_of_2014_lead_to_those_of_today(deploy_net):
@@ -96,6 +148,11 @@ def test_forward_takes_inputs_and_names_of_blobs(deploy_net):
         net.forward(image=data)
     with pytest.raises(ValueError, match="samples"):
         net.forward(data=data[:1])
+    with pytest.raises(ValueError, match="samples"):
+        net.forward(data=data[:1].tolist())
+    np.testing.assert_array_equal(net.forward(data=data.tolist())["ip"], first)
+    with pytest.raises(ValueError, match="inputs by name: data"):
+        net.forward_all()
     every = net.forward_all(data=np.concatenate([data, data[:1]]))
     np.testing.assert_allclose(every["ip"], np.concatenate([first, first[:1]]), rtol=1e-5)
 
@@ -272,6 +329,8 @@ def test_seed(deploy_net):
     caffe.set_random_seed(7)
     third = caffe.Net(deploy_net, caffe.TEST).params["conv"][0].data.copy()
     caffe.set_random_seed(1701)
+    with pytest.raises(ValueError, match="-1 is not between"):
+        caffe.set_random_seed(-1)
     assert (first == third).all() and (first != second).any()
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -133,6 +134,35 @@ def test_an_exception_of_a_callback_comes_out(solver_file):
     solver.step(1)
 
 
+@pytest.mark.parametrize("told", ["a text with \udcff", "", None])
+def test_an_exception_that_no_text_describes_comes_out(solver_file, told):
+    class Mine(Exception):
+        def __str__(self):
+            return super().__str__() if told is not None else 1 / 0
+
+    solver = crema.Solver(solver_file)
+
+    def fail(report):
+        raise Mine(told)
+
+    solver.on_iteration = fail
+    with pytest.raises(Mine) as caught:
+        solver.step(5)
+    assert caught.value.args == (told,)
+
+
+def test_a_snapshot_whose_name_is_no_utf8(solver_file, tmp_path):
+    told = []
+    solver = crema.Solver(solver_file, {"snapshot_prefix": f"{tmp_path}/" + "s\\377"})
+    solver.on_snapshot = told.append
+    solver.step(1)
+    state = solver.snapshot()
+    assert os.path.exists(state) and told == [state] and "\udcff" in state
+    other = crema.Solver(solver_file)
+    other.restore(state)
+    assert other.iteration == 1
+
+
 def test_solvers_do_not_stay_in_memory(solver_file):
     solver = crema.Solver(solver_file)
     solver.on_iteration = lambda report: solver.iteration
@@ -206,6 +236,29 @@ def test_a_handler_of_the_script_stays(solver_file):
         timer.start()
         with pytest.raises(Mine):
             solver.solve()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_that_another_error_hides_does_not_come_later(solver_file, tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    solver = crema.Solver(solver_file, {**ENDLESS, "snapshot_prefix": f"{folder}/s"})
+
+    class Mine(Exception):
+        pass
+
+    def handler(*_):
+        raise Mine
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        shutil.rmtree(folder)
+        folder.write_text("no folder")  # so that the snapshot of the stop fails
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(crema.Error, match="gone"):
+            solver.solve()
+        assert solver.step(1) is True
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -228,10 +228,63 @@ def test_from_dlpack_of_arrays_and_blobs(deploy_net):
 
 
 def test_array_interface(deploy_net):
-    class Other:
-        __array_interface__ = crema.Net(deploy_net).blobs["data"].__array_interface__
+    net = crema.Net(deploy_net)
+    net.blobs["data"].data[...] = 3
 
-    assert np.asarray(Other()).shape == (2, 1, 8, 8)
+    class Other:
+        __array_interface__ = net.blobs["data"].__array_interface__
+
+    del net
+    gc.collect()
+    shown = np.asarray(Other())
+    del Other
+    gc.collect()
+    assert shown.shape == (2, 1, 8, 8) and (shown == 3).all()
+
+
+def test_an_array_that_numpy_takes_from_a_blob_keeps_its_memory(deploy_net):
+    net = crema.Net(deploy_net)
+    blob = net.blobs["data"]
+    kept = np.asarray(blob)
+    kept[...] = 3
+    assert kept.base is not blob  # else it would be lost with the memory that the blob has now
+    blob.reshape(64, 1, 32, 32)
+    blob.data[...] = 1
+    net.forward()
+    assert (kept == 3).all()
+
+
+def test_weights_that_numpy_takes_from_a_blob_count(deploy_net):
+    net = crema.Net(deploy_net)
+    net.blobs["data"].data[...] = 1
+    held = np.asarray(net.params["conv"][0])
+    for value in (1.0, 2.0):
+        net.forward()
+        net.forward()
+        held[...] = value
+        net.forward()
+        np.testing.assert_allclose(net.blobs["conv"].data, 9 * value, rtol=1e-5)
+
+
+def test_copies_that_a_caller_does_not_allow(deploy_net):
+    blob = crema.Net(deploy_net).blobs["data"]
+    assert blob.__array__(copy=True).flags.owndata
+    assert blob.__array__(np.float64).dtype == np.float64
+    assert address(blob.__array__(np.float32, copy=False)) == address(blob.data)
+    with pytest.raises(ValueError, match="copy=False"):
+        blob.__array__(np.float64, copy=False)
+
+
+def test_dimensions_are_whole_numbers_of_any_type(deploy_net):
+    blob = crema.Net(deploy_net).blobs["data"]
+    for dims in ([np.array([3, 1, 8, 8])], [np.int64(3), 1, 16 / 2, 8.0], [[3, 1, 8, 8]]):
+        blob.reshape(2, 1, 8, 8)
+        blob.reshape(*dims)
+        assert blob.shape == (3, 1, 8, 8)
+    with pytest.raises(TypeError, match="2.5 is no whole number"):
+        blob.reshape(2.5, 1, 8, 8)
+    with pytest.raises(crema.Error, match="negative"):
+        blob.reshape(-1, 1, 8, 8)
 
 
 class OnGpu:

@@ -65,6 +65,9 @@ if not TYPE_CHECKING:  # to whom all names would be right
             raise AttributeError(f"caffe.{name} is of 2014's pycaffe; use {_OLD[name]}")
         if name in _OF_FORKS:
             raise AttributeError(f"caffe.{name} is of a fork; {_OF_FORKS[name]}")
+        if name == "NCCL":
+            raise AttributeError("caffe.NCCL trains on several GPUs, and a process trains on one "
+                                 "here; leave it out where caffe.has_nccl() is False")
         raise AttributeError(f"module 'caffe' has no attribute {name!r}")
 
 

@@ -33,9 +33,7 @@ class Net(crema.Net):
     def __init__(self, network_file: Any = None, *args: Any, **settings: Any) -> None:
         network_file = settings.pop("model", network_file)
         if network_file is None:
-            network_file = settings.pop("network_file")
-        else:
-            settings.pop("network_file", None)
+            raise TypeError("Net needs a prototxt: caffe.Net(proto, weights, caffe.TEST)")
         weights = settings.pop("weights", settings.pop("pretrained_file", None))
         phase = settings.pop("phase", None)
         level = settings.pop("level", 0)
@@ -125,6 +123,8 @@ class Net(crema.Net):
     def _batch(self, blobs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         import numpy as np
 
+        if not blobs:
+            raise ValueError(f"give the inputs by name: {', '.join(self.inputs) or 'none'}")
         count = len(next(iter(blobs.values())))
         size = next(iter(self.blobs.values())).shape[0]
         for begin in range(0, count, size):
@@ -220,7 +220,7 @@ _OLD_METHODS = {
 
 
 def _is_phase(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 class Solver(crema.Solver):

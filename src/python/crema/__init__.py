@@ -63,9 +63,12 @@ from ._solver import Solver  # noqa: E402
 from ._train import train  # noqa: E402
 
 if TYPE_CHECKING:
-    from . import messages
-    from ._estimator import Estimator
-    from .net_spec import NetSpec, layers, params, to_proto
+    from . import messages as messages
+    from ._estimator import Estimator as Estimator
+    from .net_spec import NetSpec as NetSpec
+    from .net_spec import layers as layers
+    from .net_spec import params as params
+    from .net_spec import to_proto as to_proto
 
 # Those that need another package, and the module that imports it.
 _LATER = {"NetSpec": ("google.protobuf", "net_spec"), "layers": ("google.protobuf", "net_spec"),
@@ -78,6 +81,8 @@ if not TYPE_CHECKING:  # to whom all names would be right
     def __getattr__(name):
         import importlib
 
+        if name == "__all__":  # of `from crema import *`, which takes what can be imported
+            return [each for each in _NAMES if each not in _missing()]
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module = importlib.import_module("." + _LATER[name][1], __name__)
@@ -95,10 +100,13 @@ def _is_installed(package: str) -> bool:
         return False
 
 
+def _missing() -> set[str]:
+    return {name for name, (package, _) in _LATER.items() if not _is_installed(package)}
+
+
 def __dir__() -> list[str]:
     # help() asks for all that is here.
-    missing = {name for name, (package, _) in _LATER.items() if not _is_installed(package)}
-    return sorted({*globals(), *__all__} - missing)
+    return sorted({*globals(), "__all__", *_LATER} - _missing())
 
 
 __all__ = [
@@ -137,3 +145,7 @@ __all__ = [
     "train",
     "__version__",
 ]
+
+if not TYPE_CHECKING:
+    _NAMES = __all__
+    del __all__  # __getattr__ has it

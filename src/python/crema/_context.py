@@ -58,6 +58,8 @@ def use_cpu() -> None:
 
 
 def use_seed(seed: int) -> None:
-    """The seed of nets and solvers that are made from now on."""
+    """The seed of nets and solvers that are made from now on. ValueError if it is negative."""
     global _seed
+    if not 0 <= seed < 1 << 64:
+        raise ValueError(f"the seed {seed} is not between 0 and 2**64 - 1")
     _seed = seed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -121,7 +122,7 @@ def feed(target: Net | Solver, data: Data, labels: Any = None, *, layer: str | N
         raise _crema.Error(f"last_batch={last_batch!r} is neither 'fill' nor 'drop'")
     if axes not in (None, "HWC", "CHW"):
         raise _crema.Error(f"axes={axes!r} is neither 'HWC' nor 'CHW'")
-    name = layer_of(net, layer)
+    name = net._memory_layer(layer)
     try:
         source = _source_of(data, labels, shuffle, seed)
     except _Refused as error:
@@ -133,22 +134,6 @@ def feed(target: Net | Solver, data: Data, labels: Any = None, *, layer: str | N
                            "crema.feed(net, images, labels)")
     source.batch_size = core.batch_size
     return Feed(core, name, source, _Samples(core, name, axes, bgr), last_batch == "drop")
-
-
-def layer_of(net: Net, layer: str | None) -> str:
-    """The name of the layer of type MemoryData. Error if the net has none, or several."""
-    if layer is not None:
-        return layer
-    names = [row[0] for row in net._rows if row[1] == "MemoryData"]
-    if len(names) == 1:
-        return names[0]
-    if not names:
-        raise _crema.Error(
-            f"net {net.name!r} has no layer of type MemoryData to feed; give it one in place of its "
-            "data layer: layer { name: 'data' type: 'MemoryData' top: 'data' top: 'label' "
-            "memory_data_param { batch_size: 64 channels: 1 height: 28 width: 28 } }")
-    raise _crema.Error(f"net {net.name!r} has several layers of type MemoryData; name one: "
-                       f"layer={' or layer='.join(map(repr, names))}")
 
 
 # What gives items, epoch by epoch.
@@ -602,5 +587,7 @@ def _end_all() -> None:
 
 
 atexit.register(_end_all)
+# The threads are not in the copy, and one of them may have held the feed's mutex.
+os.register_at_fork(after_in_child=_feeds.clear)
 
 __all__ = ["Feed", "feed"]

@@ -103,6 +103,9 @@ class NetDisplay:
 class Blobs(OrderedDict[str, _crema.Blob]):
     """Blobs by name. A terminal shows a line a blob, with its shape."""
 
+    def __missing__(self, name: object) -> Any:
+        raise _unknown(name, "the net keeps no blob", list(self))
+
     def __repr__(self) -> str:
         return _lines({name: [blob.shape] for name, blob in self.items()}) or "no blobs"
 
@@ -110,12 +113,26 @@ class Blobs(OrderedDict[str, _crema.Blob]):
 class Params(OrderedDict[str, BlobVec]):
     """Parameters by layer. A terminal shows a line a layer, with their shapes, and the total."""
 
+    def __missing__(self, name: object) -> Any:
+        raise _unknown(name, "no layer with parameters has the name", list(self))
+
     def __repr__(self) -> str:
         if not self:
             return "no parameters"
         total = sum(blob.count for blobs in self.values() for blob in blobs)
         shapes = {name: [blob.shape for blob in blobs] for name, blobs in self.items()}
         return f"{_lines(shapes)}\n{total:,} values"
+
+
+def _unknown(name: object, said: str, known: list[str]) -> KeyError:
+    """With the nearest name, or all if there are few."""
+    import difflib
+
+    near = difflib.get_close_matches(str(name), known, 1)
+    if near:
+        return KeyError(f"{said} {name!r}; did you mean {near[0]!r}?")
+    shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+    return KeyError(f"{said} {name!r}; there are {shown or 'none'}")
 
 
 def _lines(shapes: Mapping[str, list[tuple[int, ...]]]) -> str:

@@ -293,19 +293,22 @@ class History:
         return history
 
     def _add_row(self, row: Mapping[str, str]) -> None:
-        step = int(row["iteration"])
+        step = int(float(row["iteration"]))  # pandas may have written it
         tests: dict[int, dict[str, float]] = {}
         for name, value in row.items():
             net, _, output = name.partition("_")
-            if name not in _FIELDS and value and net.startswith("test"):
-                tests.setdefault(int(net[len("test"):] or 0), {})[output] = float(value)
+            index = net[len("test"):] or "0"
+            is_test = name not in _FIELDS and net.startswith("test") and index.isdecimal()
+            if value and is_test:
+                tests.setdefault(int(index), {})[output] = float(value)
         for index, values in tests.items():
             while len(self._tests) <= index:
                 self._tests.append(TestHistory())
             self._tests[index]._add(step, math.nan, values)
         if row["loss"]:
             for name, column in self._columns.items():
-                column.append(int(row[name]) if name in _WHOLE else float(row[name]))
+                value = float(row[name])
+                column.append(int(value) if name in _WHOLE else value)
 
     def __repr__(self) -> str:
         said = []

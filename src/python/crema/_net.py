@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _crema
-from ._context import TEST, TRAIN, context
+from ._context import TEST, TRAIN
+from ._context import context as default_context
 from ._crema import Context
 from ._display import Blobs, NetDisplay, Params
 from ._layer import BlobVec
@@ -82,7 +83,7 @@ class Net(NetDisplay):
             "level": level, "stages": list(stages or ()), "optimize": optimize,
             "backward": backward, "keep": list(keep), "memory_budget": memory_budget}
         self._take(_crema.Net(
-            context or _default_context(), *source_of(source), train=phase == TRAIN, weights=files,
+            context or default_context(), *source_of(source), train=phase == TRAIN, weights=files,
             share_with=None if share_with is None else share_with._core, **settings), settings)
 
     @classmethod
@@ -216,8 +217,8 @@ class Net(NetDisplay):
                                  f"{self.inputs}")
             for name, values in inputs.items():
                 blob = self._blob_map[name]
-                if blob.shape and values.shape[0] != blob.shape[0]:
-                    raise ValueError(f"input {name!r} has {values.shape[0]} samples, and the "
+                if blob.shape and len(values) != blob.shape[0]:
+                    raise ValueError(f"input {name!r} has {len(values)} samples, and the "
                                      f"blob {blob.shape[0]}; reshape the blob first")
                 blob.data[...] = values
         self._run_forward(first, last)
@@ -248,21 +249,30 @@ class Net(NetDisplay):
     def set_data(self, images: Any, labels: Any, layer: str | None = None) -> None:
         """Gives the layer of type MemoryData, or the one that is named, its samples: copies.
 
-        images: (N, C, H, W), with C, H and W of the layer's settings. labels: N numbers.
+        images: (N, C, H, W), with C, H and W of the layer's settings; also (N, C * H * W), or
+            (N, H, W) where C is 1. labels: N numbers. Both are converted to float32.
+        Error for other shapes, and if the net has no such layer.
         """
         import numpy as np
 
-        if layer is None:
-            names = [row[0] for row in self._rows if row[1] == "MemoryData"]
-            if len(names) != 1:
-                raise ValueError(f"net {self.name!r} has {len(names)} layers of type MemoryData; "
-                                 "name one")
-            layer = names[0]
         images = np.ascontiguousarray(images, dtype=np.float32)
-        labels = np.ascontiguousarray(labels, dtype=np.float32)
-        if images.ndim == 0 or labels.size != len(images):
-            raise ValueError(f"{labels.size} labels are not those of images of {images.shape}")
-        self._core.set_memory_data(layer, images.tobytes(), labels.tobytes())
+        labels = np.ascontiguousarray(labels, dtype=np.float32).reshape(-1)
+        _crema.set_memory_data(self._core, self._memory_layer(layer), images, labels)
+
+    def _memory_layer(self, layer: str | None) -> str:
+        """The name of the layer of type MemoryData. Error if the net has none, or several."""
+        if layer is not None:
+            return layer
+        names = [row[0] for row in self._rows if row[1] == "MemoryData"]
+        if len(names) == 1:
+            return names[0]
+        if not names:
+            raise _crema.Error(
+                f"net {self.name!r} has no layer of type MemoryData to feed; give it one in place "
+                "of its data layer: layer { name: 'data' type: 'MemoryData' top: 'data' top: "
+                "'label' memory_data_param { batch_size: 64 channels: 1 height: 28 width: 28 } }")
+        raise _crema.Error(f"net {self.name!r} has several layers of type MemoryData; name one: "
+                           f"layer={' or layer='.join(map(repr, names))}")
 
     def reshape(self) -> None:
         """Computes all shapes from those of the inputs, as forward does by itself."""
@@ -319,15 +329,19 @@ class Net(NetDisplay):
 
     def __reduce__(self) -> tuple[Any, ...]:
         shapes = {name: self._blob_map[name].shape for name in self.inputs}
-        return _unpickled, (type(self), self.to_bytes(), self.phase, self._settings, shapes)
+        # What a class derived from this one, or a script, has added.
+        state = {name: value for name, value in self.__dict__.items() if name not in _OWN}
+        return (_unpickled, (type(self), self.to_bytes(), self.phase, self._settings, shapes),
+                state or None)
 
     def __repr__(self) -> str:
         phase = "TRAIN" if self._core.train else "TEST"
         return f"<crema.Net {self.name!r}, {len(self._rows)} layers, {phase}>"
 
 
-def _default_context() -> Context:
-    return context()
+# The attributes that Net._take() sets.
+_OWN = frozenset(("_core", "_settings", "_rows", "_blob_map", "_output_blobs", "_layers", "_params",
+                  "_hooks"))
 
 
 def _unpickled(kind: type[Net], message: bytes, phase: int, settings: dict[str, Any],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from . import _crema
-from ._context import context
+from ._context import context as default_context
 from ._crema import Context
 from ._net import Net
 from ._record import SolverRecord
@@ -41,7 +41,7 @@ class Solver(SolverRecord):
         if isinstance(weights, (str, os.PathLike)):
             weights = [weights]
         self._core = _crema.Solver(
-            context or _default_context(), *source_of(source), type=self._type,
+            context or default_context(), *source_of(source), type=self._type,
             set=[f"{field}={_text(value)}" for field, value in (settings or {}).items()],
             weights=None if weights is None else [path_of(file) for file in weights], seed=seed,
             optimize=optimize, memory_budget=memory_budget)
@@ -174,8 +174,11 @@ class Solver(SolverRecord):
 class _Interruption:
     """Ctrl-C stops the solver between two iterations, also where Python code runs meanwhile.
 
-    A second Ctrl-C does not wait for that. A handler that the script has set stays.
+    A second Ctrl-C does not wait for that, nor does a long wait for data. A handler that the script
+    has set stays.
     """
+
+    active: _Interruption | None = None
 
     def __init__(self, core: _crema.Solver):
         self._core = core
@@ -195,18 +198,29 @@ class _Interruption:
                 and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
             signal.signal(signal.SIGINT, self._catch)
             self._handles = True
+            _Interruption.active = self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         if self._handles:
             import signal
 
+            _Interruption.active = None
             signal.signal(signal.SIGINT, signal.default_int_handler)
         if self._caught and kind is None:
             raise KeyboardInterrupt
 
 
-def _default_context() -> Context:
-    return context()
+def end_wait() -> None:
+    """KeyboardInterrupt if Ctrl-C has asked the solver of this thread to stop.
+
+    The library calls it while a pass waits long for data.
+    """
+    import threading
+
+    running = _Interruption.active
+    if (running is not None and running._caught
+            and threading.current_thread() is threading.main_thread()):
+        raise KeyboardInterrupt
 
 
 def _text(value: Any) -> str:

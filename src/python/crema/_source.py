@@ -38,6 +38,6 @@ def source_of(source: Any) -> tuple[bytes, str]:
     return os.fsencode(source), "file"
 
 
-def path_of(path: str | os.PathLike[str]) -> str:
+def path_of(path: str | bytes | os.PathLike[str]) -> bytes:
     """A path as the library takes it."""
-    return os.fsdecode(os.fspath(path))
+    return os.fsencode(path)
