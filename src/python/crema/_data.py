@@ -531,10 +531,11 @@ def _array_of(value: Any) -> Array:
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":
             value = value.float()
-        return value.numpy()
-    if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray) and hasattr(value, "get"):
-        return value.get()  # of CuPy
-    array = np.asarray(value)
+        value = value.numpy()
+    elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray) and (
+            hasattr(value, "get")):
+        value = value.get()  # of CuPy
+    array: Array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         what = repr(value)
         raise _Refused(f"{what if len(what) < 80 else type(value).__name__} is no array of numbers")
@@ -588,6 +589,6 @@ def _end_all() -> None:
 
 atexit.register(_end_all)
 # The threads are not in the copy, and one of them may have held the feed's mutex.
-os.register_at_fork(after_in_child=_feeds.clear)
+os.register_at_fork(after_in_child=_threads.clear)
 
 __all__ = ["Feed", "feed"]

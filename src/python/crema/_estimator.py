@@ -129,7 +129,8 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """The label of each sample, (N)."""
         numbers = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[numbers]
+        labels: Array = self.classes_[numbers]
+        return labels
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, (N, classes) of float64, in the order of classes_."""
@@ -147,11 +148,12 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             values[len(part):] = 0
             made = self.net_.forward()[self._names[2]]
             parts.append(made[:len(part)].reshape(len(part), -1).astype(np.float64))
-        scores = np.concatenate(parts)
+        scores: Array = np.concatenate(parts)
         if scores.shape[1] != len(self.classes_):
             raise _crema.Error(f"the net gives {scores.shape[1]} scores for {len(self.classes_)} "
                                "classes; its last layer has to give one score a class and sample")
-        return scores / scores.sum(axis=1, keepdims=True)
+        scores /= scores.sum(axis=1, keepdims=True)
+        return scores
 
     # The net and its training.
 

@@ -301,14 +301,14 @@ class History:
             is_test = name not in _FIELDS and net.startswith("test") and index.isdecimal()
             if value and is_test:
                 tests.setdefault(int(index), {})[output] = float(value)
-        for index, values in tests.items():
-            while len(self._tests) <= index:
+        for number, values in tests.items():
+            while len(self._tests) <= number:
                 self._tests.append(TestHistory())
-            self._tests[index]._add(step, math.nan, values)
+            self._tests[number]._add(step, math.nan, values)
         if row["loss"]:
             for name, column in self._columns.items():
-                value = float(row[name])
-                column.append(int(value) if name in _WHOLE else value)
+                read = float(row[name])
+                column.append(int(read) if name in _WHOLE else read)
 
     def __repr__(self) -> str:
         said = []
