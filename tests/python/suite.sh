@@ -19,4 +19,4 @@ if [[ -n $sanitizer ]]; then
   export LD_PRELOAD="$sanitizer $(library_of 'libstdc[+][+]')" PYTHONMALLOC=malloc
   export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS} UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 fi
-exec "$python" -m pytest -q -rs -p no:cacheprovider "$tests"
+exec "$python" -m pytest -q -rsf -p no:cacheprovider "$tests"

@@ -124,6 +124,7 @@ def sources():
     return sorted(os.path.join(folder, name) for package in ("crema", "caffe")
                   for folder, _, names in os.walk(os.path.join(PACKAGES, package))
                   for name in names if name.endswith(".py")
+                  and os.path.exists(os.path.join(folder, name))  # not of a file that has moved
                   and "share" not in os.path.relpath(folder, PACKAGES).split(os.sep))
 
 

@@ -108,9 +108,9 @@ def test_a_forked_process_leaves_the_feeds_alone():
 
     net = crema.Net(FED, phase=crema.TRAIN)
     with crema.feed(net, [(np.zeros((1, 2, 2)), 0)]) as feed:
-        assert feed in _data._feeds
+        assert feed._thread in _data._threads
         child = os.fork()
         if child == 0:
-            os._exit(len(_data._feeds))
+            os._exit(len(_data._threads))
         assert os.waitpid(child, 0)[1] == 0
-        assert feed in _data._feeds
+        assert feed._thread in _data._threads
