@@ -283,7 +283,8 @@ def rows_of(times):
 def expected_of_rows(net, times):
     """The loss, and the gradients of the input and the weights, of a net without Python."""
     plain = caffe.Net(ROWS_INPUT.replace("dim: 2", f"dim: {2 * times}") +
-                      BEHIND_ROWS.format("data"), caffe.TRAIN, share_with=net)
+                      "layer { name: 'before' type: 'Power' bottom: 'data' top: 'one' }" +
+                      BEHIND_ROWS.format("one"), caffe.TRAIN, share_with=net)
     loss = plain.forward(data=np.concatenate([rows_of(times)] * times))["loss"].copy()
     plain.backward()
     diff = plain.blobs["data"].diff.reshape(times, 2, 3).sum(0)
@@ -295,12 +296,13 @@ def test_tops_that_become_larger_in_forward(optimize):
     net = caffe.Net(ROWS_NET, caffe.TRAIN, optimize=optimize, keep=["sum"] if optimize else ())
     python_layers.Rows.forwards = 0
     for passes, times in enumerate((1, 3, 2, 40, 1, 5), 1):
-        net.clear_param_diffs()
         loss = net.forward(data=rows_of(times))["loss"]
         assert python_layers.Rows.forwards == passes
         assert net.blobs["sum"].data.shape == (2 * times, 3)
         expected = expected_of_rows(net, times)
         np.testing.assert_allclose(loss, expected[0], rtol=1e-5)
+        # The other net has added to the gradients that both share.
+        net.clear_param_diffs()
         net.backward()
         np.testing.assert_allclose(net.blobs["data"].diff, expected[1], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(net.params["ip"][0].diff, expected[2], rtol=1e-4, atol=1e-5)
@@ -358,8 +360,8 @@ def test_a_solver_steps_over_tops_that_become_larger(tmp_path, optimize):
     proto = tmp_path / "net.prototxt"
     source = layer("Times", name="data", bottom="", top="data")
     proto.write_text(source + layer("Rows") + BEHIND_ROWS.format("one").replace("SUMSQ", "SUM"))
-    solver = crema.Solver(f"net: '{proto}'\nbase_lr: 0.01 lr_policy: 'fixed' max_iter: 9 "
-                          f"snapshot_prefix: '{tmp_path}/s' snapshot_after_train: false",
+    solver = crema.Solver(f"net: '{proto}' base_lr: 0.01 lr_policy: 'fixed' max_iter: 9 "
+                          f"snapshot_prefix: '{tmp_path}/s' snapshot_after_train: false\n",
                           optimize=optimize)
     weights = np.array(solver.net.params["ip"][0].data)
     for times in (1, 4, 2, 7, 1):
