@@ -153,7 +153,8 @@ def test_an_exception_that_no_text_describes_comes_out(solver_file, told):
 
 def test_a_snapshot_whose_name_is_no_utf8(solver_file, tmp_path):
     told = []
-    solver = crema.Solver(solver_file, {"snapshot_prefix": f"{tmp_path}/" + "s\\377"})
+    with open(solver_file) as file:
+        solver = crema.Solver(file.read().replace("/snap'", "/s\\377'"))
     solver.on_snapshot = told.append
     solver.step(1)
     state = solver.snapshot()
