@@ -36,7 +36,24 @@ size_t reader_in_place(const Plan& plan, ValueId value) {
   return plan.value(*next).producer.index();
 }
 
+/// Whether a layer runs in place on an input of the net.
+bool has_input_in_place(const Plan& plan) {
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    if (!plan.layers[i]->is_input()) continue;
+    for (const ValueId top : plan.node(NodeId(i)).tops)
+      if (shown_of(plan, top).valid()) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+void before_forward(Net& net) {
+  const Plan& plan = Plan::of(net);
+  if (!plan.options.keep_all || !has_input_in_place(plan)) return;
+  net.reshape();
+  before_forward(net, 0, plan.layers.size() - 1);
+}
 
 void before_forward(Net& net, size_t first, size_t last) {
   const Plan& plan = Plan::of(net);

@@ -134,7 +134,10 @@ nb::object layer_object(const SharedNet& self, size_t index) {
 }
 
 double forward(const SharedNet& self) {
-  return self.holder->alone([&] { return self.holder->net().forward(); });
+  return self.holder->alone([&] {
+    before_forward(self.holder->net());
+    return self.holder->net().forward();
+  });
 }
 
 /// The seconds of so many passes, as C++ measures them; to compare with those in Python.
@@ -154,7 +157,10 @@ std::vector<double> forward_times(const SharedNet& self, int passes) {
 double forward_part(const SharedNet& self, size_t first, size_t last) {
   Net& net = self.holder->net();
   return self.holder->alone([&] {
-    if (first == 0 && last + 1 == net.layers().size()) return net.forward();
+    if (first == 0 && last + 1 == net.layers().size()) {
+      before_forward(net);
+      return net.forward();
+    }
     // Later layers may refuse the shapes.
     reshape_to(Plan::of(net), last);
     before_forward(net, first, last);

@@ -21,6 +21,7 @@
 #include "python/context.hpp"
 #include "python/errors.hpp"
 #include "python/fork.hpp"
+#include "python/in_place.hpp"
 #include "python/log.hpp"
 #include "python/messages.hpp"
 #include "python/net.hpp"
@@ -42,7 +43,10 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
         param_(param),
         solver_(std::make_unique<Solver>(param, map, *context_, options)) {
     solver_->poll = [this] { return poll(); };
-    solver_->before_iteration = [this] { call(before_iteration); };
+    solver_->before_iteration = [this] {
+      call(before_iteration);
+      before_forward(solver_->net());
+    };
     solver_->before_update = [this] { call(before_update); };
     solver_->on_iteration = [this](const IterationReport& report) { tell(report); };
     solver_->on_test = [this](const TestReport& report) {

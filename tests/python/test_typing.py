@@ -140,7 +140,8 @@ def members(body):
             named[node.name] = members(node.body)
         elif isinstance(node, ast.AnnAssign):
             named[node.target.id] = None
-        elif isinstance(node, ast.Assign):  # of an enumeration
+        elif isinstance(node, ast.Assign) and getattr(node.value, "value", None) is Ellipsis:
+            # of an enumeration
             named.update((target.id, None) for target in node.targets)
     return named
 
@@ -228,13 +229,11 @@ def scripts(tmp_path):
     return str(tmp_path / "example.py"), str(tmp_path / "pycaffe_example.py")
 
 
-# scikit-learn has no types, so what derives from its classes derives from Any.
+# scikit-learn has no types.
 MYPY = """
 [mypy]
 [mypy-sklearn.*]
 ignore_missing_imports = True
-[mypy-crema._estimator]
-disallow_subclassing_any = False
 """
 
 
