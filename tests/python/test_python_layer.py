@@ -286,6 +286,7 @@ def expected_of_rows(net, times):
                       "layer { name: 'before' type: 'Power' bottom: 'data' top: 'one' }" +
                       BEHIND_ROWS.format("one"), caffe.TRAIN, share_with=net)
     loss = plain.forward(data=np.concatenate([rows_of(times)] * times))["loss"].copy()
+    plain.clear_param_diffs()  # shared with the net
     plain.backward()
     diff = plain.blobs["data"].diff.reshape(times, 2, 3).sum(0)
     return loss, diff, plain.params["ip"][0].diff.copy()
