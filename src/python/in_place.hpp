@@ -9,8 +9,8 @@
 
 namespace crema::python {
 
-/// Before forward() of all layers: what Input layers give to layers in place is what is shown, since
-/// scripts write there.
+/// Before forward() of all layers: what Input layers give to layers in place is what is shown,
+/// since scripts write there.
 void before_forward(Net& net);
 /// Before forward(first, last): what the part reads of earlier versions is what is shown.
 void before_forward(Net& net, size_t first, size_t last);
