@@ -138,6 +138,30 @@ def test_names_and_ids(small_net):
     assert all(type(blobs) is caffe._caffe.BlobVec for blobs in net.params.values())
 
 
+def test_parameters_take_the_values_of_other_blobs(deploy_net):
+    source, net = crema.Net(deploy_net), crema.Net(deploy_net)
+    data = np.random.default_rng(5).normal(size=(2, 1, 8, 8))
+    for blobs in source.params.values():
+        blobs[0].data[...] = np.random.default_rng(6).normal(size=blobs[0].shape)
+    expected = source.forward(data=data)["ip"].copy()
+    assert not np.allclose(net.forward(data=data)["ip"], expected)
+    net.params["conv"][0] = source.params["conv"][0]
+    net.params["conv"][-1] = source.params["conv"][-1]
+    net.params["ip"][:] = source.params["ip"][:]
+    np.testing.assert_array_equal(net.forward(data=data)["ip"], expected)
+    source.params["conv"][0].data[...] = 0  # they are two parameters still
+    np.testing.assert_array_equal(net.forward(data=data)["ip"], expected)
+    with pytest.raises(TypeError, match=r"data\[...\] = values; ndarray"):
+        net.params["conv"][0] = source.params["conv"][0].data
+    with pytest.raises(ValueError, match="shape"):
+        net.params["conv"][0] = source.params["conv"][1]
+    with pytest.raises(ValueError, match="1 are given"):
+        net.params["conv"][:] = source.params["conv"][:1]
+    with pytest.raises(IndexError):
+        net.params["conv"][2] = source.params["conv"][0]
+    np.testing.assert_array_equal(net.forward(data=data)["ip"], expected)
+
+
 def test_forward_takes_inputs_and_names_of_blobs(deploy_net):
     net = caffe.Net(deploy_net, caffe.TEST)
     data = np.random.default_rng(3).normal(size=(2, 1, 8, 8))

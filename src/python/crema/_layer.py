@@ -9,8 +9,8 @@ A net has such a layer as
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, SupportsIndex, overload
 
 from ._crema import Blob
 
@@ -21,6 +21,30 @@ class BlobVec(list[Blob]):
     def __init__(self, add: Callable[[list[int]], Blob] | None = None):
         super().__init__()
         self._add = add
+
+    @overload
+    def __setitem__(self, index: SupportsIndex, value: Blob) -> None: ...
+
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[Blob]) -> None: ...
+
+    def __setitem__(self, index: SupportsIndex | slice, value: Any) -> None:
+        """Copies the values of another blob of that shape into the parameter.
+
+        Parameters are those of the layer and stay where they are: share_with() of a net makes them
+        one with those of another.
+        """
+        given: list[Any]
+        places: Sequence[SupportsIndex]
+        if isinstance(index, slice):
+            given, places = list(value), range(*index.indices(len(self)))
+            if len(given) != len(places):
+                raise ValueError(f"a layer keeps its number of parameters: {len(places)} are to be "
+                                 f"set, {len(given)} are given")
+        else:
+            given, places = [value], [index]
+        for place, blob in zip(places, given):
+            _copy_values(blob, self[place])
 
     @classmethod
     def of(cls, blobs: list[Blob]) -> BlobVec:
@@ -36,6 +60,18 @@ class BlobVec(list[Blob]):
         blob = self._add([int(dim) for dim in dims])
         self.append(blob)
         return blob
+
+
+def _copy_values(source: Any, parameter: Blob) -> None:
+    if not isinstance(source, Blob):
+        raise TypeError("values are written to the data of a parameter: "
+                        f"net.params['conv'][0].data[...] = values; {type(source).__name__} is no "
+                        "blob to copy them from")
+    if list(source.shape) != list(parameter.shape):
+        raise ValueError(f"the parameter is of shape {list(parameter.shape)}, and the blob that is "
+                         f"set for it of shape {list(source.shape)}")
+    if source is not parameter:
+        parameter.data[...] = source.data
 
 
 class Layer:
