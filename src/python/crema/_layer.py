@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from ._crema import Blob
 
@@ -28,6 +28,25 @@ class BlobVec(list[Blob]):
         made = cls()
         made.extend(blobs)
         return made
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Blob: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Blob]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Blob | list[Blob]:
+        try:
+            return super().__getitem__(index)
+        except IndexError:
+            raise IndexError(f"there is no parameter {index}; the layer has {len(self)}: "
+                             f"{', '.join(str(blob.shape) for blob in self) or 'none'}") from None
+
+    def __setitem__(self, index: Any, blob: Any) -> None:
+        if not isinstance(index, slice) and not isinstance(blob, Blob):
+            raise TypeError("a parameter cannot be replaced; write into its values: "
+                            f"params[{index}].data[...] = array")
+        super().__setitem__(index, blob)
 
     def add_blob(self, *dims: int) -> Blob:
         """For setup(): a parameter of this shape, of zeros. Its data may be set there."""
