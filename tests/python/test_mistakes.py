@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -116,3 +118,41 @@ def test_steps_are_whole_numbers(solver_file):
 def test_a_phase_that_is_a_text(deploy_net):
     with pytest.raises(TypeError, match="phase 'TEST' is neither caffe.TRAIN nor caffe.TEST"):
         caffe.Net(deploy_net, "net.caffemodel", "TEST")
+
+
+@pytest.mark.parametrize("name, error, says", [
+    ("Doubel", AttributeError, "'layers_of_mistakes' has no class 'Doubel'; did you mean 'Double'"),
+    ("Plain", TypeError, "layers_of_mistakes.Plain is no layer; derive the class from crema.Layer"),
+])
+def test_a_class_that_is_no_layer(monkeypatch, name, error, says):
+    module = types.ModuleType("layers_of_mistakes")
+    module.Double = type("Double", (crema.Layer,), {})
+    module.Plain = type("Plain", (), {})
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(error, match=says):
+        crema.Net("layer { name: 'l' type: 'Python' top: 'y' python_param { "
+                  f"module: 'layers_of_mistakes' layer: '{name}' }} }}")
+
+
+def test_data_are_fed_to_nets():
+    with pytest.raises(TypeError, match="takes a net or a solver first, not ndarray"):
+        crema.feed(np.zeros((2, 1, 8, 8)), [0, 1])
+
+
+def test_images_of_old_idioms(deploy_net, tmp_path):
+    pytest.importorskip("google.protobuf", reason="needs protobuf")
+    file = tmp_path / "net.prototxt"
+    file.write_text(deploy_net)
+    net = caffe.Classifier(str(file), None)
+    assert net.predict(np.zeros((3, 8, 8, 1))).shape == (3, 3)
+    for oversample in (True, False):
+        with pytest.raises(ValueError, match=r"such as \[image\]; one .* shape \(8, 1\)"):
+            net.predict(np.zeros((8, 8, 1)), oversample)
+    with pytest.raises(TypeError, match=r"give its shape: net.blobs\['data'\].shape"):
+        caffe.io.Transformer({"data": net.blobs["data"]})
+
+
+def test_a_name_as_bottom_of_a_layer():
+    pytest.importorskip("google.protobuf", reason="needs protobuf")
+    with pytest.raises(TypeError, match="give what a layer returned, not its name"):
+        crema.layers.ReLU("data")

@@ -127,7 +127,17 @@ class Layer:
 def make(module: str, name: str, layer: str, param_str: str, phase: int,
          add_blob: Callable[[list[int]], Blob]) -> Any:
     """The object of a layer of type Python. The library calls this."""
-    kind = getattr(importlib.import_module(module), name)
+    imported = importlib.import_module(module)
+    kind = getattr(imported, name, None)
+    if kind is None:
+        import difflib
+
+        classes = [each for each, value in vars(imported).items() if isinstance(value, type)]
+        near = difflib.get_close_matches(name, classes, 1)
+        raise AttributeError(f"module {module!r} has no class {name!r}"
+                             + (f"; did you mean {near[0]!r}?" if near else ""))
+    if getattr(kind, "__init__", None) is object.__init__:
+        raise TypeError(f"{module}.{name} is no layer; derive the class from crema.Layer")
     made = kind.__new__(kind)
     made.name = layer
     made.phase = phase

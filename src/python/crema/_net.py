@@ -201,8 +201,9 @@ class Net(NetDisplay):
         float32 views that the next forward writes. If the shape of an input was changed by
         blob.reshape(), all shapes follow.
 
-        ValueError for a layer or input that there is not, and for arrays of another shape. Error
-        for shapes that do not fit together. What a layer in Python raises comes out as it is.
+        ValueError for a layer or input that there is not, and for arrays of another shape;
+        TypeError for `blobs` that is no list of names. Error for shapes that do not fit together,
+        and for an `end` before `start`. What a layer in Python raises comes out as it is.
         """
         if not inputs and blobs is None and start is None and end is None and not self._hooks:
             self._core.forward()
@@ -230,7 +231,8 @@ class Net(NetDisplay):
         Gradients of outputs may be given by name: net.backward(prob=gradient). Those of parameters
         add up; clear_param_diffs() begins a new sum. Returns the gradients of the inputs, or of the
         bottoms of `end`, and of the blobs in `diffs`: float32 views of the shapes of the blobs.
-        Error if the net was built without backward, or forward has not run.
+        ValueError for a layer or output that there is not, and for gradients of another shape.
+        Error if the net was built without backward (Net(..., backward=True) builds one with it).
         """
         first = len(self._rows) - 1 if start is None else self._index(start)
         last = 0 if end is None else self._index(end)
