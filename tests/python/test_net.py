@@ -170,9 +170,9 @@ def test_forward_takes_inputs_and_names_of_blobs(deploy_net):
     first = out["ip"].copy()
     with pytest.raises(ValueError, match="not the inputs"):
         net.forward(image=data)
-    with pytest.raises(ValueError, match="samples"):
+    with pytest.raises(ValueError, match="shape 1x1x8x8, and the blob 2x1x8x8"):
         net.forward(data=data[:1])
-    with pytest.raises(ValueError, match="samples"):
+    with pytest.raises(ValueError, match="shape 1x1x8x8, and the blob 2x1x8x8"):
         net.forward(data=data[:1].tolist())
     np.testing.assert_array_equal(net.forward(data=data.tolist())["ip"], first)
     with pytest.raises(ValueError, match="inputs by name: data"):

@@ -66,7 +66,13 @@ class Classifier(Net):
 
         inputs: images of (height, width, channels), of any sizes.
         oversample: the mean of ten crops, as of caffe.io.oversample; else the centre alone.
+        ValueError for images of other axes, such as a single image that is in no list.
         """
+        inputs = list(inputs)
+        for image in inputs:
+            if np.ndim(image) != 3:
+                raise ValueError("predict takes a list of images of (height, width, channels), "
+                                 f"such as [image]; one of them has the shape {np.shape(image)}")
         images = np.stack([io.resize_image(image, self.image_dims) for image in inputs])
         if oversample:
             crops = io.oversample(images, self.crop_dims)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
+from crema._crema import Blob
 
 from .proto import caffe_pb2
 
@@ -301,6 +302,9 @@ class Transformer:
     """
 
     def __init__(self, inputs: Mapping[str, Sequence[int]]):
+        for name, shape in inputs.items():
+            if isinstance(shape, Blob):
+                raise TypeError(f"{name!r} is a blob; give its shape: net.blobs[{name!r}].shape")
         self.inputs = {name: tuple(int(size) for size in shape) for name, shape in inputs.items()}
         self.transpose: dict[str, tuple[int, ...]] = {}
         self.channel_swap: dict[str, tuple[int, ...]] = {}

@@ -53,6 +53,8 @@ class Net(crema.Net):
             raise TypeError("Net takes at most a file, a phase, a level, stages and weights")
         if phase is None:
             raise TypeError("Net needs a phase: caffe.Net(proto, weights, caffe.TEST)")
+        if not _is_phase(phase):
+            raise TypeError(f"phase {phase!r} is neither caffe.TRAIN nor caffe.TEST")
         super().__init__(network_file, weights, int(phase), level=level or 0, stages=stages,
                          **settings)
 

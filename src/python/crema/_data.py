@@ -118,6 +118,8 @@ def feed(target: Net | Solver, data: Data, labels: Any = None, *, layer: str | N
     Returns the Feed. Raises Error if the net has no such layer.
     """
     net = target.net if isinstance(target, Solver) else target
+    if not isinstance(net, Net):
+        raise TypeError(f"feed takes a net or a solver first, not {type(target).__name__}")
     if last_batch not in ("fill", "drop"):
         raise _crema.Error(f"last_batch={last_batch!r} is neither 'fill' nor 'drop'")
     if axes not in (None, "HWC", "CHW"):

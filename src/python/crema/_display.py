@@ -106,6 +106,12 @@ class Blobs(OrderedDict[str, _crema.Blob]):
     def __missing__(self, name: object) -> Any:
         raise _unknown(name, "the net keeps no blob", list(self))
 
+    def __setitem__(self, name: str, blob: _crema.Blob) -> None:
+        if not isinstance(blob, _crema.Blob):
+            raise TypeError("a blob of a net cannot be replaced; write into its values: "
+                            f"net.blobs[{name!r}].data[...] = array")
+        super().__setitem__(name, blob)
+
     def __repr__(self) -> str:
         return _lines({name: [blob.shape] for name, blob in self.items()}) or "no blobs"
 
@@ -115,6 +121,12 @@ class Params(OrderedDict[str, BlobVec]):
 
     def __missing__(self, name: object) -> Any:
         raise _unknown(name, "no layer with parameters has the name", list(self))
+
+    def __setitem__(self, name: str, blobs: BlobVec) -> None:
+        if not isinstance(blobs, BlobVec):
+            raise TypeError("parameters of a net cannot be replaced; write into their values: "
+                            f"net.params[{name!r}][0].data[...] = array")
+        super().__setitem__(name, blobs)
 
     def __repr__(self) -> str:
         if not self:

@@ -53,6 +53,25 @@ class BlobVec(list[Blob]):
         made.extend(blobs)
         return made
 
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Blob: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Blob]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Blob | list[Blob]:
+        try:
+            return super().__getitem__(index)
+        except IndexError:
+            raise IndexError(f"there is no parameter {index}; the layer has {len(self)}: "
+                             f"{', '.join(str(blob.shape) for blob in self) or 'none'}") from None
+
+    def __setitem__(self, index: Any, blob: Any) -> None:
+        if not isinstance(index, slice) and not isinstance(blob, Blob):
+            raise TypeError("a parameter cannot be replaced; write into its values: "
+                            f"params[{index}].data[...] = array")
+        super().__setitem__(index, blob)
+
     def add_blob(self, *dims: int) -> Blob:
         """For setup(): a parameter of this shape, of zeros. Its data may be set there."""
         if self._add is None:
@@ -144,7 +163,17 @@ class Layer:
 def make(module: str, name: str, layer: str, param_str: str, phase: int,
          add_blob: Callable[[list[int]], Blob]) -> Any:
     """The object of a layer of type Python. The library calls this."""
-    kind = getattr(importlib.import_module(module), name)
+    imported = importlib.import_module(module)
+    kind = getattr(imported, name, None)
+    if kind is None:
+        import difflib
+
+        classes = [each for each, value in vars(imported).items() if isinstance(value, type)]
+        near = difflib.get_close_matches(name, classes, 1)
+        raise AttributeError(f"module {module!r} has no class {name!r}"
+                             + (f"; did you mean {near[0]!r}?" if near else ""))
+    if getattr(kind, "__init__", None) is object.__init__:
+        raise TypeError(f"{module}.{name} is no layer; derive the class from crema.Layer")
     made = kind.__new__(kind)
     made.name = layer
     made.phase = phase

@@ -11,7 +11,7 @@ from . import _crema
 from ._context import TEST, TRAIN
 from ._context import context as default_context
 from ._crema import Context
-from ._display import Blobs, NetDisplay, Params
+from ._display import Blobs, NetDisplay, Params, shape_text
 from ._layer import BlobVec
 from ._source import Source, path_of, source_of
 
@@ -84,7 +84,7 @@ class Net(NetDisplay):
             "backward": backward, "keep": list(keep), "memory_budget": memory_budget}
         self._take(_crema.Net(
             context or default_context(), *source_of(source), train=phase == TRAIN, weights=files,
-            share_with=None if share_with is None else share_with._core, **settings), settings)
+            share_with=None if share_with is None else _core_of(share_with), **settings), settings)
 
     @classmethod
     def _of(cls, core: _crema.Net) -> Net:
@@ -201,26 +201,26 @@ class Net(NetDisplay):
         float32 views that the next forward writes. If the shape of an input was changed by
         blob.reshape(), all shapes follow.
 
-        ValueError for a layer or input that there is not, and for arrays of another shape. Error
-        for shapes that do not fit together. What a layer in Python raises comes out as it is.
+        ValueError for a layer or input that there is not, and for arrays of another shape;
+        TypeError for `blobs` that is no list of names. Error for shapes that do not fit together,
+        and for an `end` before `start`. What a layer in Python raises comes out as it is.
         """
         if not inputs and blobs is None and start is None and end is None and not self._hooks:
             self._core.forward()
             return {name: blob.data for name, blob in self._output_blobs}
         first = 0 if start is None else self._index(start)
         last = len(self._rows) - 1 if end is None else self._index(end)
+        if start is not None and end is not None and first > last:
+            raise _crema.Error(f"forward cannot start at layer {start!r} and end at {end!r}, which "
+                               "is before it")
         names = list(self.outputs if end is None else self._rows[last][3])
-        names += [name for name in blobs or () if name not in names]
+        names += [name for name in _names("blobs", blobs, self.inputs) if name not in names]
         if inputs:
             if set(inputs) != set(self.inputs):
                 raise ValueError(f"the arguments {sorted(inputs)} are not the inputs of the net, "
                                  f"{self.inputs}")
             for name, values in inputs.items():
-                blob = self._blob_map[name]
-                if blob.shape and len(values) != blob.shape[0]:
-                    raise ValueError(f"input {name!r} has {len(values)} samples, and the "
-                                     f"blob {blob.shape[0]}; reshape the blob first")
-                blob.data[...] = values
+                _write(f"input {name!r}", name, self._blob_map[name].data, values)
         self._run_forward(first, last)
         return {name: self._blob_map[name].data for name in names}
 
@@ -231,18 +231,22 @@ class Net(NetDisplay):
         Gradients of outputs may be given by name: net.backward(prob=gradient). Those of parameters
         add up; clear_param_diffs() begins a new sum. Returns the gradients of the inputs, or of the
         bottoms of `end`, and of the blobs in `diffs`: float32 views of the shapes of the blobs.
-        Error if the net was built without backward, or forward has not run.
+        ValueError for a layer or output that there is not, and for gradients of another shape.
+        Error if the net was built without backward (Net(..., backward=True) builds one with it).
         """
         first = len(self._rows) - 1 if start is None else self._index(start)
         last = 0 if end is None else self._index(end)
+        if start is not None and end is not None and first < last:
+            raise _crema.Error(f"backward cannot start at layer {start!r} and end at {end!r}, "
+                               "which is behind it")
         names = list(self.inputs if end is None else self._rows[last][2])
-        names += [name for name in diffs or () if name not in names]
+        names += [name for name in _names("diffs", diffs, self.outputs) if name not in names]
         if outputs:
             expected = self.outputs if start is None else self._rows[first][3]
             if set(outputs) != set(expected):
                 raise ValueError(f"the arguments {sorted(outputs)} are not the outputs {expected}")
             for name, values in outputs.items():
-                self._blob_map[name].diff[...] = values
+                _write(f"the gradient of {name!r}", None, self._blob_map[name].diff, values)
         self._run_backward(first, last)
         return {name: self._blob_map[name].diff for name in names}
 
@@ -315,8 +319,11 @@ class Net(NetDisplay):
         self._core.save(os.fsencode(path))
 
     def share_with(self, other: Net) -> None:
-        """Uses the parameters of `other` from now on, by the names of layers."""
-        self._core.share_with(other._core)
+        """Uses the parameters of `other` from now on, by the names of layers.
+
+        TypeError for what is no Net, Error for parameters of other shapes.
+        """
+        self._core.share_with(_core_of(other))
         self._params = self._layers = None
 
     def to_bytes(self, weights: bool = True) -> bytes:
@@ -342,6 +349,65 @@ class Net(NetDisplay):
 # The attributes that Net._take() sets.
 _OWN = frozenset(("_core", "_settings", "_rows", "_blob_map", "_output_blobs", "_layers", "_params",
                   "_hooks"))
+
+
+def _core_of(net: Any) -> _crema.Net:
+    """The net of the library. TypeError for what is no Net."""
+    if isinstance(net, Net):
+        return net._core
+    way = "; name its net, solver.net" if hasattr(net, "test_nets") else ""
+    raise TypeError(f"share_with takes a crema.Net, not {type(net).__name__}{way}")
+
+
+def _names(argument: str, names: Any, arrays: list[str]) -> list[str]:
+    """The names of blobs that a pass returns besides. TypeError for what is no list of names.
+
+    arrays: the blobs whose arrays the same call takes by name.
+    """
+    if names is None:
+        return []
+    if isinstance(names, str):
+        raise TypeError(f"{argument} is a list of names: {argument}=[{names!r}]")
+    if hasattr(names, "shape"):
+        name = arrays[0] if arrays else "name"
+        raise TypeError(f"arrays are given by the names of blobs, such as {name}=array; "
+                        f"{argument} is a list of names")
+    return list(names)
+
+
+def _write(said: str, blob: str | None, array: Array, values: Any) -> None:
+    """Writes the values that a call was given. ValueError, with both shapes, if they do not fit.
+
+    blob: the name of the blob if its shape may be set.
+    """
+    shape = tuple(array.shape)
+    try:
+        if not shape or len(values) == shape[0]:
+            array[...] = values
+            return
+    except (TypeError, ValueError):
+        if _shape_of(values) in (None, shape):
+            raise
+    given = _shape_of(values) or ()
+    way = "give an array of the same shape"
+    if len(given) == len(shape) == 4 and given[1:] == (*shape[2:], shape[1]) != shape[1:]:
+        way = "its axes are (N, C, H, W): give array.transpose(0, 3, 1, 2)"
+    elif blob is not None and given[1:] == shape[1:]:
+        way = f"call net.blobs[{blob!r}].reshape({', '.join(map(str, given))}) first"
+    elif blob is not None:
+        way += f", or call net.blobs[{blob!r}].reshape() with that of the array first"
+    raise ValueError(f"{said} has the shape {shape_text(given)}, and the blob "
+                     f"{shape_text(shape)}; {way}")
+
+
+def _shape_of(values: Any) -> tuple[int, ...] | None:
+    """None for what is no array, such as lists of different lengths."""
+    import numpy as np
+
+    try:
+        return tuple(np.shape(values))
+    except ValueError:
+        return None
 
 
 def _unpickled(kind: type[Net], message: bytes, phase: int, settings: dict[str, Any],

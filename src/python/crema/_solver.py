@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from . import _crema
 from ._context import context as default_context
@@ -130,8 +131,14 @@ class Solver(SolverRecord):
         KeyboardInterrupt for Ctrl-C, behind the present iteration, and behind a snapshot if the
         solver writes any. Error for a loss that is not finite, and for data that cannot be read.
         What hooks and layers in Python raise comes out as it is. history has what was reported.
+        TypeError for what is no whole number, ValueError for one below 0.
         """
-        return self._run(lambda: self._core.step(iterations))
+        if not hasattr(iterations, "__index__"):
+            raise TypeError(f"iterations is {iterations!r}; give a whole number")
+        count = operator.index(iterations)
+        if count < 0:
+            raise ValueError(f"iterations is {count}; give 0 or more")
+        return self._run(lambda: self._core.step(count))
 
     def test(self) -> list[_crema.TestReport]:
         """Runs all test nets, test_iter batches each. Returns a report of each that has any.
@@ -166,6 +173,10 @@ class Solver(SolverRecord):
     def resume(self) -> str:
         """Continues from the newest snapshot with the solver's prefix; "" if there is none."""
         return self._core.resume()
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a solver cannot be pickled or copied; snapshot() writes its state to a "
+                        "file, and restore() of another solver goes on from it")
 
     def __repr__(self) -> str:
         return f"<crema.Solver {self.type}, iteration {self.iteration}>"

@@ -168,7 +168,10 @@ class Function:
         self.inputs = tuple(inputs)
         for index, bottom in enumerate(self.inputs):
             if not isinstance(bottom, Top):
-                raise TypeError(f"{type_name} input {index} is not a Top (type is {type(bottom)})")
+                way = ("; give what a layer returned, not its name" if isinstance(bottom, str)
+                       else "")
+                raise TypeError(f"{type_name} input {index} is not a Top (type is {type(bottom)})"
+                                + way)
         self.params = {_field_name(name): value for name, value in params.items()}
         self.ntop = int(self.params.pop("ntop", 1))
         self.in_place = bool(self.params.pop("in_place", False))

@@ -1,0 +1,158 @@
+"""What users write by mistake: each error says what to write instead."""
+
+import copy
+import pickle
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import caffe
+import crema
+
+
+@pytest.mark.parametrize("shape, way", [
+    ((5, 1, 8, 8),
+     r"5x1x8x8, and the blob 2x1x8x8; call net.blobs\['data'\].reshape\(5, 1, 8, 8\)"),
+    ((2, 8, 8, 1), r"2x8x8x1, .* axes are \(N, C, H, W\): give array.transpose\(0, 3, 1, 2\)"),
+    ((2, 64), r"2x64, and the blob 2x1x8x8; give an array of the same shape"),
+    ((), "scalar, and the blob 2x1x8x8"),
+])
+def test_an_input_of_another_shape(deploy_net, shape, way):
+    net = crema.Net(deploy_net)
+    net.blobs["data"].data[...] = 7
+    with pytest.raises(ValueError, match=way):
+        net.forward(data=np.zeros(shape))
+    assert (net.blobs["data"].data == 7).all()
+
+
+def test_the_call_that_an_error_names_is_the_way_out(deploy_net):
+    net = crema.Net(deploy_net)
+    images = np.zeros((5, 1, 8, 8))
+    with pytest.raises(ValueError) as caught:
+        net.forward(data=images)
+    call = str(caught.value).partition("call ")[2].removesuffix(" first")
+    eval(call, {"net": net})
+    assert net.forward(data=images)["ip"].shape == (5, 3)
+
+
+def test_values_that_are_no_numbers_keep_the_error_of_numpy(deploy_net):
+    net = crema.Net(deploy_net)
+    with pytest.raises(ValueError, match="could not convert string"):
+        net.forward(data=np.full((2, 1, 8, 8), "a"))
+    with pytest.raises(ValueError, match="inhomogeneous|sequence"):
+        net.forward(data=[[1, 2], [3]])
+
+
+def test_a_gradient_of_another_shape(small_net):
+    net = crema.Net(small_net, phase=crema.TRAIN)
+    net.forward()
+    with pytest.raises(ValueError, match="'ip_blob' has the shape 5x4, and the blob 5x3"):
+        net.backward(start="ip", ip_blob=np.ones((5, 4)))
+
+
+def test_arrays_and_names_by_position(deploy_net):
+    net = crema.Net(deploy_net)
+    with pytest.raises(TypeError, match="such as data=array; blobs is a list"):
+        net.forward(np.zeros((2, 1, 8, 8)))
+    with pytest.raises(TypeError, match=r"blobs=\['conv'\]"):
+        net.forward(blobs="conv")
+
+
+def test_parts_in_the_wrong_order(small_net):
+    net = crema.Net(small_net, phase=crema.TRAIN)
+    with pytest.raises(crema.Error, match="start at layer 'ip' and end at 'conv', which is before"):
+        net.forward(start="ip", end="conv")
+    with pytest.raises(crema.Error, match="start at layer 'conv' and end at 'ip', which is behind"):
+        net.backward(start="conv", end="ip")
+
+
+def test_what_a_net_holds_is_written_and_not_replaced(deploy_net):
+    net = crema.Net(deploy_net)
+    blob, weights = net.blobs["data"], net.params["conv"][0]
+    with pytest.raises(TypeError, match=r"net.blobs\['data'\].data\[\.\.\.\] = array"):
+        net.blobs["data"] = np.zeros((2, 1, 8, 8))
+    with pytest.raises(TypeError, match=r"net.params\['conv'\]\[0\].data\[\.\.\.\] = array"):
+        net.params["conv"] = np.zeros((16, 1, 3, 3))
+    with pytest.raises(TypeError, match=r"params\[0\].data\[\.\.\.\] = array"):
+        net.params["conv"][0] = np.zeros((16, 1, 3, 3))
+    assert net.blobs["data"] is blob and net.params["conv"][0] is weights
+
+
+def test_a_parameter_that_is_not_there(deploy_net):
+    params = crema.Net(deploy_net).params["conv"]
+    with pytest.raises(IndexError, match=r"parameter 2; the layer has 2: \(16, 1, 3, 3\), \(16,\)"):
+        params[2]
+    assert params[-1].shape == (16,) and [blob.shape for blob in params[:1]] == [(16, 1, 3, 3)]
+
+
+def test_a_solver_is_no_net(solver_file, small_net):
+    solver = crema.Solver(solver_file)
+    net = crema.Net(small_net)
+    for call in (lambda: net.share_with(solver), lambda: crema.Net(small_net, share_with=solver)):
+        with pytest.raises(TypeError, match="not Solver; name its net, solver.net"):
+            call()
+    with pytest.raises(TypeError, match="takes a crema.Net, not str$"):
+        net.share_with("net.prototxt")
+
+
+def test_solvers_are_not_pickled(solver_file):
+    solver = crema.Solver(solver_file)
+    for call in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="snapshot"):
+            call(solver)
+
+
+def test_steps_are_whole_numbers(solver_file):
+    solver = crema.Solver(solver_file)
+    with pytest.raises(TypeError, match="iterations is '3'; give a whole number"):
+        solver.step("3")
+    with pytest.raises(TypeError, match="iterations is 2.0"):
+        solver.step(2.0)
+    with pytest.raises(ValueError, match="iterations is -3"):
+        solver.step(-3)
+    assert solver.step(np.int64(1)) and solver.iteration == 1
+
+
+def test_a_phase_that_is_a_text(deploy_net):
+    with pytest.raises(TypeError, match="phase 'TEST' is neither caffe.TRAIN nor caffe.TEST"):
+        caffe.Net(deploy_net, "net.caffemodel", "TEST")
+
+
+@pytest.mark.parametrize("name, error, says", [
+    ("Doubel", AttributeError, "'layers_of_mistakes' has no class 'Doubel'; did you mean 'Double'"),
+    ("Plain", TypeError, "layers_of_mistakes.Plain is no layer; derive the class from crema.Layer"),
+])
+def test_a_class_that_is_no_layer(monkeypatch, name, error, says):
+    module = types.ModuleType("layers_of_mistakes")
+    module.Double = type("Double", (crema.Layer,), {})
+    module.Plain = type("Plain", (), {})
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(error, match=says):
+        crema.Net("layer { name: 'l' type: 'Python' top: 'y' python_param { "
+                  f"module: 'layers_of_mistakes' layer: '{name}' }} }}")
+
+
+def test_data_are_fed_to_nets():
+    with pytest.raises(TypeError, match="takes a net or a solver first, not ndarray"):
+        crema.feed(np.zeros((2, 1, 8, 8)), [0, 1])
+
+
+def test_images_of_old_idioms(deploy_net, tmp_path):
+    pytest.importorskip("google.protobuf", reason="needs protobuf")
+    file = tmp_path / "net.prototxt"
+    file.write_text(deploy_net)
+    net = caffe.Classifier(str(file), None)
+    assert net.predict(np.zeros((3, 8, 8, 1))).shape == (3, 3)
+    for oversample in (True, False):
+        with pytest.raises(ValueError, match=r"such as \[image\]; one .* shape \(8, 1\)"):
+            net.predict(np.zeros((8, 8, 1)), oversample)
+    with pytest.raises(TypeError, match=r"give its shape: net.blobs\['data'\].shape"):
+        caffe.io.Transformer({"data": net.blobs["data"]})
+
+
+def test_a_name_as_bottom_of_a_layer():
+    pytest.importorskip("google.protobuf", reason="needs protobuf")
+    with pytest.raises(TypeError, match="give what a layer returned, not its name"):
+        crema.layers.ReLU("data")
