@@ -1,4 +1,4 @@
-// UnboundedTops: of layers that cannot say how large their tops become.
+// UnboundedTops: of layers that scripts write, which cannot say how large their tops become.
 #pragma once
 
 namespace crema {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/unbounded_tops.hpp"
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 
@@ -148,7 +149,11 @@ class PathCheck {
     const ValueId value = node.bottoms[bottom];
     if (!learns_[value]) return false;
     if (!node.layer->takes_constants(static_cast<int>(bottom))) return true;
-    return plan_.node(plan_.value(value).producer).needs_backward;
+    const Node& producer = plan_.node(plan_.value(value).producer);
+    // A script's layer is asked for gradients whether it has any or not: what it makes for such a
+    // bottom, such as the targets of py-faster-rcnn, is constant.
+    return producer.needs_backward &&
+           dynamic_cast<const UnboundedTops*>(producer.layer.get()) == nullptr;
   }
 
   /// A loss whose gradient comes to the top; null if there is none.

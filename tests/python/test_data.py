@@ -345,7 +345,7 @@ def test_callables_are_told_where_to_go_on_and_iterators_are_not(tmp_path):
     told.clear()
     other.restore(state)
     other.step(1)
-    assert told[0] == (1, 2)
+    assert (1, 2) in told  # the threads of both solvers tell of further epochs
     # A generator goes on.
     last = crema.Solver(training(tmp_path))
     crema.feed(last, ((np.zeros((4, 4)), n % 3) for n in range(8)))

@@ -75,7 +75,7 @@ def test_what_a_net_holds_is_written_and_not_replaced(deploy_net):
         net.blobs["data"] = np.zeros((2, 1, 8, 8))
     with pytest.raises(TypeError, match=r"net.params\['conv'\]\[0\].data\[\.\.\.\] = array"):
         net.params["conv"] = np.zeros((16, 1, 3, 3))
-    with pytest.raises(TypeError, match=r"params\[0\].data\[\.\.\.\] = array"):
+    with pytest.raises(TypeError, match=r"\[0\].data\[\.\.\.\] = values"):
         net.params["conv"][0] = np.zeros((16, 1, 3, 3))
     assert net.blobs["data"] is blob and net.params["conv"][0] is weights
 

@@ -377,3 +377,18 @@ def test_a_solver_steps_over_tops_that_become_larger(tmp_path, optimize):
         np.testing.assert_allclose(solver.net.params["ip"][1].data, bias - 0.01 * slope.sum(0),
                                    rtol=1e-4, atol=1e-6)
         weights = np.array(solver.net.params["ip"][0].data)
+
+
+def test_what_a_layer_makes_for_weights_and_regions_is_constant():
+    net = caffe.Net(ROWS_INPUT.replace("dim: 2", "dim: 1") + """
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'
+  inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }
+""" + layer("Rows", bottom="ip") + """
+layer { name: 'target' type: 'Input' top: 'target' input_param { shape { dim: 1 dim: 3 } } }
+layer { name: 'loss' type: 'SmoothL1Loss' bottom: 'ip' bottom: 'target' bottom: 'one'
+  bottom: 'one' top: 'loss' loss_weight: 1 }
+""", caffe.TRAIN)
+    net.params["ip"][0].data[0, 0] = 1  # as many times has Rows the rows
+    net.forward(data=np.eye(1, 3), target=np.zeros((1, 3)))
+    net.backward()
+    assert np.any(net.params["ip"][0].diff)

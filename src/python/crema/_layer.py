@@ -66,12 +66,6 @@ class BlobVec(list[Blob]):
             raise IndexError(f"there is no parameter {index}; the layer has {len(self)}: "
                              f"{', '.join(str(blob.shape) for blob in self) or 'none'}") from None
 
-    def __setitem__(self, index: Any, blob: Any) -> None:
-        if not isinstance(index, slice) and not isinstance(blob, Blob):
-            raise TypeError("a parameter cannot be replaced; write into its values: "
-                            f"params[{index}].data[...] = array")
-        super().__setitem__(index, blob)
-
     def add_blob(self, *dims: int) -> Blob:
         """For setup(): a parameter of this shape, of zeros. Its data may be set there."""
         if self._add is None:
