@@ -1,5 +1,6 @@
 """Solvers: steps, snapshots, callbacks, Ctrl-C."""
 
+import contextlib
 import gc
 import os
 import shutil
@@ -222,46 +223,41 @@ def test_ctrl_c_in_a_layer_waits_for_the_iteration(solver_file, small_net, tmp_p
     assert (tmp_path / "snap_iter_4.solverstate").exists()
 
 
-def test_a_handler_of_the_script_stays(solver_file):
-    solver = crema.Solver(solver_file, ENDLESS)
+class Interrupted(Exception):
+    """What the handler of a script raises."""
 
-    class Mine(Exception):
-        pass
+
+@contextlib.contextmanager
+def handler_of_the_script():
+    """A handler of SIGINT that raises Interrupted, and a signal after 0.3 s."""
 
     def handler(*_):
-        raise Mine
+        raise Interrupted
 
     before = signal.signal(signal.SIGINT, handler)
     try:
-        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(Mine):
-            solver.solve()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_handler_of_the_script_stays(solver_file):
+    solver = crema.Solver(solver_file, ENDLESS)
+    with handler_of_the_script(), pytest.raises(Interrupted):
+        solver.solve()
 
 
 def test_an_interrupt_that_another_error_hides_does_not_come_later(solver_file, tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
     solver = crema.Solver(solver_file, {**ENDLESS, "snapshot_prefix": f"{folder}/s"})
-
-    class Mine(Exception):
-        pass
-
-    def handler(*_):
-        raise Mine
-
-    before = signal.signal(signal.SIGINT, handler)
-    try:
-        shutil.rmtree(folder)
-        folder.write_text("no folder")  # so that the snapshot of the stop fails
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    shutil.rmtree(folder)
+    folder.write_text("no folder")  # so that the snapshot of the stop fails
+    with handler_of_the_script():
         with pytest.raises(crema.Error, match="gone"):
             solver.solve()
         assert solver.step(1) is True
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def test_a_hook_or_another_thread_stops_the_solver(solver_file, tmp_path):

@@ -93,17 +93,22 @@ def test_any_view_of_weights_counts_while_it_is_held(deploy_net, hold):
         np.testing.assert_allclose(net.blobs["conv"].data[:, 2:], 9 * value, rtol=1e-5)
 
 
+def check_that_writes_count(weights, net, other):
+    """What is written into weights of conv, which the nets share, counts after passes of both."""
+    for value in (1.0, 2.0):
+        net.forward()
+        other.forward()
+        weights[...] = value
+        net.forward()
+        np.testing.assert_allclose(net.blobs["conv"].data, 9 * value, rtol=1e-5)
+
+
 def test_weights_that_are_shared_count_in_both_nets(deploy_net):
     one, two = crema.Net(deploy_net), crema.Net(deploy_net)
     two.share_with(one)
     two.blobs["data"].data[...] = 1
     kept = one.params["conv"][0].data
-    for value in (1.0, 2.0):
-        two.forward()
-        one.forward()
-        kept[...] = value
-        two.forward()
-        np.testing.assert_allclose(two.blobs["conv"].data, 9 * value, rtol=1e-5)
+    check_that_writes_count(kept, two, one)
 
 
 def test_an_array_of_weights_counts_when_its_blob_is_gone(deploy_net):
@@ -258,12 +263,7 @@ def test_weights_that_numpy_takes_from_a_blob_count(deploy_net):
     net = crema.Net(deploy_net)
     net.blobs["data"].data[...] = 1
     held = np.asarray(net.params["conv"][0])
-    for value in (1.0, 2.0):
-        net.forward()
-        net.forward()
-        held[...] = value
-        net.forward()
-        np.testing.assert_allclose(net.blobs["conv"].data, 9 * value, rtol=1e-5)
+    check_that_writes_count(held, net, net)
 
 
 def test_copies_that_a_caller_does_not_allow(deploy_net):
