@@ -2,7 +2,8 @@
 # proto/net.proto becomes "proto/net.pb.h", layers/relu/relu.proto "layers/relu/relu.pb.h".
 
 file(GLOB crema_protos CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
-  "${PROJECT_SOURCE_DIR}/proto/*.proto" "${PROJECT_SOURCE_DIR}/layers/*/*.proto")
+  "${PROJECT_SOURCE_DIR}/proto/*.proto" "${PROJECT_SOURCE_DIR}/proto/onnx/*.proto"
+  "${PROJECT_SOURCE_DIR}/layers/*/*.proto")
 
 set(crema_proto_outputs "")
 foreach(proto IN LISTS crema_protos)

@@ -1,0 +1,71 @@
+// An exporter writes one type of layers as nodes of ONNX:
+//
+//   void export_relu(const ExportedLayer& layer, GraphBuilder& graph) {
+//     const double slope = layer.param().relu_param().negative_slope();
+//     if (slope == 0) graph.add("Relu", {layer.input(0)}, {}, layer.output(0));
+//     else graph.add("LeakyRelu", {layer.input(0)}, {{"alpha", slope}}, layer.output(0));
+//   }
+//
+// It computes what the layer computes in phase TEST. It throws an Error for settings that it cannot
+// express; the driver collects these, with the layers' names.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crema/layer.hpp"
+#include "onnx/exporting/graph_builder.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema::onnx {
+
+/// A layer, set up in the shapes that are exported, and the names of its ends.
+class ExportedLayer {
+ public:
+  ExportedLayer(const Layer& layer, Names inputs, std::vector<Shape> bottoms, Names outputs,
+                std::vector<Shape> tops);
+
+  const Layer& layer() const { return layer_; }
+  const LayerParameter& param() const { return layer_.param(); }
+  size_t bottoms() const { return inputs_.size(); }
+  size_t tops() const { return outputs_.size(); }
+  /// The value that stands for bottom i, and the name that top i has to get.
+  const std::string& input(size_t i = 0) const { return inputs_[i]; }
+  const std::string& output(size_t i = 0) const { return outputs_[i]; }
+  const Shape& bottom(size_t i = 0) const { return bottoms_[i]; }
+  const Shape& top(size_t i = 0) const { return tops_[i]; }
+  size_t weights() const { return layer_.params().size(); }
+  /// The values of parameter i: FLOAT, or DOUBLE for a net of f64.
+  Array weight(size_t i) const;
+  std::vector<double> weight_values(size_t i) const { return weight(i).doubles(); }
+  /// Whether someone reads top i, or it is an output of the net.
+  bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
+  void set_wanted(std::vector<bool> wanted) { wanted_ = std::move(wanted); }
+
+ private:
+  const Layer& layer_;
+  Names inputs_, outputs_;
+  std::vector<Shape> bottoms_, tops_;
+  std::vector<bool> wanted_;
+};
+
+using Exporter = void (*)(const ExportedLayer& layer, GraphBuilder& graph);
+
+class ExporterTable {
+ public:
+  static const ExporterTable& instance();
+  /// Error if the type has one.
+  void add(std::string_view type, Exporter exporter);
+  /// Null if there is none.
+  Exporter find(std::string_view type) const;
+  std::vector<std::string> types() const;
+
+ private:
+  ExporterTable();
+  std::map<std::string, Exporter, std::less<>> exporters_;
+};
+
+}  // namespace crema::onnx
