@@ -12,7 +12,7 @@
 #include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
 #include "data/records/text_list.hpp"
-#include "model/weights_origin.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/image_net.hpp"
@@ -265,7 +265,7 @@ int classify(const std::vector<std::string>& arguments) {
         "`crema detect` shows the boxes of a detector");
   const int64_t classes = scores_shape[1];
   const std::vector<std::string> names = read_labels(
-      sources.labels, classes, scores, class_names_of_weights(split_list(sources.weights)));
+      sources.labels, classes, scores, class_names_of_nets(split_list(sources.weights)));
   KnownClasses known(sources.images, names, classes);
   ImageInput input(read_input(sources, sample, trained));
   const auto show = [&](std::span<const ReadImage> images) {

@@ -12,8 +12,7 @@
 #include "data/boxes/label_map.hpp"
 #include "data/boxes/original_boxes.hpp"
 #include "layer_support/detection_rows.hpp"
-#include "model/text_format.hpp"
-#include "model/weights_origin.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/augment.pb.h"
 #include "proto/detection.pb.h"
 #include "tools/command.hpp"
@@ -77,7 +76,7 @@ LabelNames names_in(const std::vector<std::string>& weights) {
   LabelMap map;
   std::set<std::string> known;
   int32_t label = 0;
-  for (const std::string& name : class_names_of_weights(weights)) {
+  for (const std::string& name : class_names_of_nets(weights)) {
     // A label map may leave out labels, and have one name for several.
     if (!name.empty() && known.insert(name).second) {
       LabelMapItem& item = *map.add_item();
@@ -186,7 +185,7 @@ int detect(const std::vector<std::string>& arguments) {
   options.need_all_weights = !FLAGS_allow_missing;
   NetParameter param;
   SourceMap source;
-  read_text_proto(FLAGS_model, param, &source);
+  read_net(FLAGS_model, param, &source);
   for (LayerParameter& layer : *param.mutable_layer()) {
     // Its files are those of a test set, and these are other images.
     if (layer.detection_output_param().has_save_output_param())

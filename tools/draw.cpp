@@ -15,8 +15,8 @@
 #include <memory>
 
 #include "model/text_file.hpp"
-#include "model/text_format.hpp"
 #include "model/whole_file.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/output_file.hpp"
@@ -121,7 +121,7 @@ int draw(const std::vector<std::string>& arguments) {
   check_direction(FLAGS_rankdir);
   NetParameter net;
   SourceMap source;
-  read_text_proto(arguments[0], net, &source);
+  read_net(arguments[0], net, &source);
   if (net.layer_size() == 0 && net.layers_size() == 0)
     throw Error("'", arguments[0], "' has no layers to draw; is it the file of a net?");
   DrawOptions options{.rankdir = FLAGS_rankdir, .expand = FLAGS_expand};

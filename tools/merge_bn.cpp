@@ -9,8 +9,8 @@
 #include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
 #include "model/upgrade/written_defaults.hpp"
-#include "model/weights_origin.hpp"
 #include "model/whole_file.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/output_file.hpp"
@@ -29,7 +29,7 @@ void check_output(const std::vector<std::string>& paths, size_t index) {
 /// images, are those of the weights that were read.
 void save_origin(const std::vector<std::string>& arguments, NetParameter& weights) {
   Origin& origin = *weights.mutable_origin();
-  origin = origin_of_weights(arguments[1]);
+  origin = origin_of_net(arguments[1]);
   origin.clear_solver();
   origin.set_program(program_version());
   origin.set_net(arguments[0]);
@@ -42,7 +42,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
   for (const size_t out : {2, 3}) check_output(arguments, out);
   NetParameter net;
   SourceMap source;
-  read_text_proto(arguments[0], net, &source);
+  read_net(arguments[0], net, &source);
   Context context(context_options());
   MergedNet merged = merge_batch_norm(net, source, arguments[1], context, net_options(Phase::test));
   for (const MergedNet::Entry& entry : merged.entries) {

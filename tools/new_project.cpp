@@ -7,7 +7,7 @@
 #include "crema/net.hpp"
 #include "data/batches/image_input.hpp"
 #include "model/text_format.hpp"
-#include "model/weights_origin.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 #include "tools/flags.hpp"
 #include "tools/model_weights.hpp"
@@ -95,7 +95,7 @@ Pixels pixels_for(const NetTemplate& net, const PhotoSurvey& survey, const std::
     pixels.why = why;
     return pixels;
   };
-  const Origin origin = origin_of_weights(weights);
+  const Origin origin = origin_of_net(weights);
   if (origin.has_transform()) {
     const TransformationParameter& own = origin.transform();
     if (own.force_gray() || own.force_color()) pixels.is_gray = own.force_gray();

@@ -14,9 +14,8 @@
 #include "crema/parameter_arena.hpp"
 #include "data/records/class_list.hpp"
 #include "model/text_file.hpp"
-#include "model/text_format.hpp"
-#include "model/weights_origin.hpp"
 #include "model/whole_file.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 #include "solver/named_sizes.hpp"
 #include "tools/command.hpp"
@@ -199,9 +198,9 @@ int test(const std::vector<std::string>& arguments) {
   options.strict = FLAGS_strict;
   NetParameter param;
   SourceMap source;
-  read_text_proto(FLAGS_model, param, &source);
+  read_net(FLAGS_model, param, &source);
   // Data layers over folders of classes take the names that the weights were trained with.
-  const std::vector<std::string> trained = class_names_of_weights(options.weights);
+  const std::vector<std::string> trained = class_names_of_nets(options.weights);
   if (!trained.empty())
     param.mutable_origin()->mutable_class_name()->Assign(trained.begin(), trained.end());
   // What nobody asked for shall not fail a net that runs without it.

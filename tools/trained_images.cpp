@@ -7,7 +7,7 @@
 #include "core/json.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
-#include "model/weights_origin.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 #include "tools/flags.hpp"
 #include "tools/image_net.hpp"
@@ -94,7 +94,7 @@ TransformationParameter take_trained_images(const std::vector<std::string>& weig
   Origin origin;
   for (const std::string& file : weights) {
     if (origin.has_transform()) break;
-    origin = origin_of_weights(file);
+    origin = origin_of_net(file);
   }
   if (!origin.has_transform()) return {};
   std::vector<std::string> taken;

@@ -15,6 +15,7 @@
 #include "net/plan.hpp"
 #include "net/queued.hpp"
 #include "net/recorded.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 
 namespace crema {
@@ -364,8 +365,10 @@ Net::Net(const NetParameter& param, const SourceMap& source, Context& context, N
 Net::Net(const std::string& path, Context& context, NetOptions options) {
   SourceMap source;
   NetParameter param;
-  read_text_proto(path, param, &source);
+  std::vector<std::string> notes;
+  read_net(path, param, &source, &notes);
   *this = Net(param, source, context, std::move(options));
+  for (const std::string& note : notes) plan_->note(note);
 }
 
 Net::~Net() = default;

@@ -12,6 +12,7 @@
 #include "model/state_rules.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 
 namespace crema {
@@ -347,7 +348,7 @@ bool is_from_hdf5(const NetParameter& weights) {
 
 LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
   NetParameter weights;
-  read_weights(path, weights);
+  read_net_weights(path, weights);
   if (is_hdf5_file(path)) give_shared(plan, weights);
   upgrade_weights(weights);
   try {

@@ -15,9 +15,9 @@
 #include "model/partial_copy.hpp"
 #include "model/snapshot_file.hpp"
 #include "model/source_map.hpp"
-#include "model/text_format.hpp"
 #include "net/not_finite.hpp"
 #include "net/queued.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
@@ -52,7 +52,7 @@ std::vector<std::string> change_net(NetSource& net, const SourceMap& solver, Ove
     *changed = *net.inlined;
     net.source = solver.nested(net.place);
   } else {
-    read_text_proto(net.file, *changed, &net.source);
+    read_net(net.file, *changed, &net.source);
   }
   std::vector<std::string> lines;
   try {
