@@ -1,14 +1,7 @@
 // crema draw: a picture of a net.
 #include "analysis/draw.hpp"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
 #include <cctype>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +10,7 @@
 #include "model/text_file.hpp"
 #include "model/whole_file.hpp"
 #include "onnx/importing/net_file.hpp"
+#include "tools/child_process.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/output_file.hpp"
@@ -27,62 +21,22 @@ DEFINE_string(rankdir, "TB",
               "Direction of the drawing: TB, LR, BT or RL. Pictures of all but TB need Graphviz.");
 DEFINE_bool(expand, false, "Draw each of several equal blocks in a row.");
 
-extern char** environ;
-
 namespace crema::tools {
 namespace {
-
-/// Runs Graphviz and waits for it. Returns its status, as waitpid() gives it; what it says, which
-/// may be of fonts or of labels that it cuts, goes to `said` and not to the terminal.
-int run_dot(std::vector<std::string> words, const std::string& output, std::string& said) {
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw Error("cannot run Graphviz for '", output, "': ", std::strerror(errno));
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  pid_t child = 0;
-  const int reason = ::posix_spawnp(&child, "dot", &actions, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  std::array<char, 4096> block{};
-  for (ssize_t got = 1; reason == 0 && got != 0;) {
-    got = ::read(ends[0], block.data(), block.size());
-    if (got > 0) said.append(block.data(), static_cast<size_t>(got));
-    if (got < 0 && errno != EINTR) break;
-  }
-  ::close(ends[0]);
-  if (reason != 0)
-    throw Error("cannot run Graphviz for '", output, "': dot: ", std::strerror(reason),
-                "; install the package graphviz, or give a name that ends in .dot");
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
-}
-
-/// The beginning of the first line of a text, which says most.
-std::string first_line(const std::string& text) {
-  constexpr size_t kMost = 160;
-  const std::string line = text.substr(0, text.find('\n'));
-  return line.size() > kMost ? line.substr(0, kMost) + "..." : line;
-}
 
 /// Has Graphviz make a picture of the kind that the name of the output says.
 void run_graphviz(const std::string& dot, const std::string& output, const std::string& kind) {
   WholeFile source(output + ".dot"), picture(output);  // the source gets no name of its own
   source.append(dot);
   source.sync();
-  std::string said;
-  const int status =
-      run_dot({"dot", "-T" + kind, "-o", picture.beside(), source.beside()}, output, said);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+  const ChildResult dot_run =
+      run_child({"dot", "-T" + kind, "-o", picture.beside(), source.beside()});
+  if (dot_run.reason != 0)
+    throw Error("cannot run Graphviz for '", output, "': dot: ", std::strerror(dot_run.reason),
+                "; install the package graphviz, or give a name that ends in .dot");
+  if (!dot_run.succeeded())
     throw Error("dot, the program of Graphviz, could not write '", output, "'",
-                said.empty() ? "" : " (" + first_line(said) + ")",
+                dot_run.said.empty() ? "" : " (" + first_line(dot_run.said) + ")",
                 "; names that end in .svg, .png, .pdf and .dot are known");
   picture.finish();
 }

@@ -116,8 +116,8 @@ class ExternalData {
                                   static_cast<off_t>(place.offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) {
-        fail(tensor, "'", path, "' cannot be read: ",
-             got < 0 ? std::strerror(errno) : "it became shorter meanwhile");
+        fail(tensor, "'", path,
+             "' cannot be read: ", got < 0 ? std::strerror(errno) : "it became shorter meanwhile");
       }
       done += static_cast<size_t>(got);
     }
@@ -228,8 +228,7 @@ class ExternalData {
 /// Error unless the message, which parsed, is a model.
 void check_model(const ModelProto& model) {
   if (!model.has_graph() || model.opset_import_size() == 0) {
-    throw Error("it is no ", kWanted, ": it has no ",
-                model.has_graph() ? "opset_import" : "graph");
+    throw Error("it is no ", kWanted, ": it has no ", model.has_graph() ? "opset_import" : "graph");
   }
   constexpr int64_t kOldest = 3;  // the first with opset_import
   if (model.ir_version() < kOldest)

@@ -16,8 +16,8 @@
 namespace crema::onnx {
 
 /// An attribute by its value; strings are S, vectors FLOATS or INTS, arrays TENSOR.
-using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
-                                    std::vector<double>, Array>;
+using AttributeValue =
+    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, Array>;
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
 using Names = std::vector<std::string>;
 
@@ -46,10 +46,11 @@ class GraphBuilder {
   /// Constants. The same values with the same `hint` are one initialiser; `hint` becomes its name
   /// behind that of the layer: "conv1.weight".
   std::string constant(const Array& values, std::string_view hint = "constant");
-  std::string floats(const Shape& shape, std::vector<float> values, std::string_view hint = "constant");
-  std::string number(double value);                           // a FLOAT scalar
-  std::string ints(const std::vector<int64_t>& values);       // an INT64 vector
-  std::string index(int64_t value);                           // an INT64 scalar
+  std::string floats(const Shape& shape, std::vector<float> values,
+                     std::string_view hint = "constant");
+  std::string number(double value);                      // a FLOAT scalar
+  std::string ints(const std::vector<int64_t>& values);  // an INT64 vector
+  std::string index(int64_t value);                      // an INT64 scalar
 
   // Operators that changed between opsets 13 and 23, or that say the same in several ways. All
   // return the name of what they give.

@@ -40,8 +40,8 @@ struct Value {
 };
 
 struct Node {
-  NodeProto message;  // operator, name and attributes; inputs and outputs are those below
-  int64_t opset = 0;  // the version of its domain
+  NodeProto message;            // operator, name and attributes; inputs and outputs are those below
+  int64_t opset = 0;            // the version of its domain
   std::vector<Value*> inputs;   // null: not given
   std::vector<Value*> outputs;  // null: not wanted
 
