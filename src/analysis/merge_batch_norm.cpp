@@ -364,16 +364,11 @@ double difference_of(const std::string& name, const Tensor& a, const Tensor& b) 
   return distance == 0 ? 0 : distance / std::max(greatest, 1e-30);
 }
 
-}  // namespace
-
-int MergedNet::merged() const {
-  return static_cast<int>(
-      std::ranges::count_if(entries, [](const Entry& entry) { return !entry.into.empty(); }));
-}
-
-MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
-                           const std::string& weights, Context& context, NetOptions options,
-                           double tolerance) {
+/// `weights`: a message, or the path of a file; `which` begins a message that it lacks some.
+template <class Weights>
+MergedNet merge_with(const NetParameter& net, const SourceMap& source, const Weights& weights,
+                     const std::string& which, Context& context, NetOptions options,
+                     double tolerance) {
   options.phase = Phase::test;
   NetOptions exact = options;
   exact.dtype = DType::f64;
@@ -384,7 +379,7 @@ MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
     Net whole(net, source, context, exact);
     const LoadReport report = whole.load_weights(weights);
     if (!report.missing.empty())
-      throw Error("'", weights, "' has no weights for ", joined(report.missing),
+      throw Error(which, " no weights for ", joined(report.missing),
                   "; give the weights of this net");
     NetParameter saved;
     whole.save(saved);
@@ -422,6 +417,25 @@ MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
                 "; a channel of the statistics may have a variance near 0, or a value be NaN or "
                 "infinite");
   return merged;
+}
+
+}  // namespace
+
+int MergedNet::merged() const {
+  return static_cast<int>(
+      std::ranges::count_if(entries, [](const Entry& entry) { return !entry.into.empty(); }));
+}
+
+MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
+                           const std::string& weights, Context& context, NetOptions options,
+                           double tolerance) {
+  return merge_with(net, source, weights, text("'", weights, "' has"), context, options, tolerance);
+}
+
+MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
+                           const NetParameter& weights, Context& context, NetOptions options,
+                           double tolerance) {
+  return merge_with(net, source, weights, "there are", context, options, tolerance);
 }
 
 }  // namespace crema

@@ -40,5 +40,9 @@ struct MergedNet {
 MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
                            const std::string& weights, Context& context, NetOptions options,
                            double tolerance = 1e-4);
+/// The same with weights in memory.
+MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
+                           const NetParameter& weights, Context& context, NetOptions options,
+                           double tolerance = 1e-4);
 
 }  // namespace crema

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,18 +39,23 @@ class ExportedLayer {
   const Shape& bottom(size_t i = 0) const { return bottoms_[i]; }
   const Shape& top(size_t i = 0) const { return tops_[i]; }
   size_t weights() const { return layer_.params().size(); }
-  /// The values of parameter i: FLOAT, or DOUBLE for a net of f64.
+  /// The values of parameter i as FLOAT, also those of a net of f64: few runtimes compute in
+  /// DOUBLE.
   Array weight(size_t i) const;
+  const Shape& weight_shape(size_t i) const { return layer_.params()[i]->shape(); }
   std::vector<double> weight_values(size_t i) const { return weight(i).doubles(); }
-  /// Whether someone reads top i, or it is an output of the net.
-  bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
-  void set_wanted(std::vector<bool> wanted) { wanted_ = std::move(wanted); }
+  /// The values of bottom i where they are always the same, such as those of prior boxes; else
+  /// null.
+  const Array* known(size_t i) const {
+    return i < known_.size() && known_[i] ? &*known_[i] : nullptr;
+  }
+  void set_known(std::vector<std::optional<Array>> known) { known_ = std::move(known); }
 
  private:
   const Layer& layer_;
   Names inputs_, outputs_;
   std::vector<Shape> bottoms_, tops_;
-  std::vector<bool> wanted_;
+  std::vector<std::optional<Array>> known_;
 };
 
 using Exporter = void (*)(const ExportedLayer& layer, GraphBuilder& graph);
@@ -62,10 +68,14 @@ class ExporterTable {
   /// Null if there is none.
   Exporter find(std::string_view type) const;
   std::vector<std::string> types() const;
+  /// Why layers of the type cannot be exported, "" if nothing is known of it: data layers, losses
+  /// and measures.
+  std::string why_not(std::string_view type) const;
 
  private:
   ExporterTable();
   std::map<std::string, Exporter, std::less<>> exporters_;
+  std::map<std::string, std::string, std::less<>> refused_;
 };
 
 }  // namespace crema::onnx

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,17 +24,16 @@ using Names = std::vector<std::string>;
 
 class GraphBuilder {
  public:
-  /// `opset`: 13 to 23.
-  GraphBuilder(int opset, bool dynamic_batch);
+  /// Error unless `opset` is from 13 to 23.
+  explicit GraphBuilder(int opset);
 
   int opset() const { return opset_; }
-  /// Whether axis 0 of inputs is left open. Constants that hold the batch are not allowed then.
-  bool dynamic_batch() const { return dynamic_batch_; }
-  /// Error with the reason if the batch is left open.
+  /// Nodes that are added from now on belong to this layer: they are called after it. `open_batch`:
+  /// axis 0 of what it reads can have any size, so its present size may not be in constants.
+  void begin_layer(std::string_view name, bool open_batch = false);
+  bool open_batch() const { return open_batch_; }
+  /// Error with the reason if axis 0 is open.
   void need_fixed_batch(std::string_view why) const;
-
-  /// Nodes that are added from now on belong to this layer: they are called after it.
-  void begin_layer(std::string_view name);
 
   /// A node with one output, whose name is returned: `output`, or a new one.
   std::string add(std::string_view op, Names inputs, Attributes attributes = {},
@@ -43,25 +43,33 @@ class GraphBuilder {
   /// A node of the domain "crema" (exporting/README.md has the schemas).
   Names add_custom(std::string_view op, Names inputs, Names outputs, Attributes attributes = {});
 
-  /// Constants. The same values with the same `hint` are one initialiser; `hint` becomes its name
-  /// behind that of the layer: "conv1.weight".
-  std::string constant(const Array& values, std::string_view hint = "constant");
-  std::string floats(const Shape& shape, std::vector<float> values,
-                     std::string_view hint = "constant");
+  /// Gives `x` the name `output`: in its node, if the present layer has added that without a name,
+  /// else as an alias.
+  void finish(const std::string& x, const std::string& output);
+  /// Makes `output` another name of `input`, without a node.
+  void alias(const std::string& output, const std::string& input) { aliases_[output] = input; }
+  /// The value that the name stands for.
+  const std::string& resolved(const std::string& name) const;
+
+  /// An initialiser of this very name, which nothing else has.
+  void initializer(const std::string& name, const Array& values);
+  /// Constants. With a `hint` it is the layer's own and called "layer.hint"; without one, the same
+  /// values are one initialiser for all layers.
+  std::string constant(const Array& values, std::string_view hint = {});
+  std::string floats(const Shape& shape, std::span<const double> values,
+                     std::string_view hint = {});
   std::string number(double value);                      // a FLOAT scalar
   std::string ints(const std::vector<int64_t>& values);  // an INT64 vector
   std::string index(int64_t value);                      // an INT64 scalar
 
   // Operators that changed between opsets 13 and 23, or that say the same in several ways. All
   // return the name of what they give.
-  /// `dims`: as ONNX's Reshape: 0 copies the size, -1 is the rest. With an open batch, axis 0 has
-  /// to be 0 or -1.
+  /// `dims`: as ONNX's Reshape: 0 copies the size, -1 is the rest. With an open batch, the caller
+  /// lets 0 or -1 stand for axis 0.
   std::string reshape(const std::string& x, const std::vector<int64_t>& dims,
                       std::string output = {});
-  /// To `to`, which has as many elements as `from`, the present shape of x. If the batch is left
-  /// open, axis 0 of both has to be the batch.
-  std::string reshape(const std::string& x, const Shape& from, const Shape& to,
-                      std::string output = {});
+  /// To this shape, of which axis 0 is what is left if the batch is open.
+  std::string reshape(const std::string& x, const Shape& to, std::string output = {});
   std::string unsqueeze(const std::string& x, const std::vector<int64_t>& axes,
                         std::string output = {});
   std::string squeeze(const std::string& x, const std::vector<int64_t>& axes,
@@ -94,19 +102,27 @@ class GraphBuilder {
   std::string new_name(std::string_view hint);
   /// Reserves names, as those of blobs.
   void reserve(const std::string& name) { taken_.insert(name); }
+  /// Removes nodes and constants that none of the `outputs` needs.
+  void remove_unused(const Names& outputs);
 
  private:
   NodeProto& add_message(std::string_view op, const Names& inputs, Names& outputs,
                          const Attributes& attributes);
 
   int opset_;
-  bool dynamic_batch_;
+  bool open_batch_ = false;
   bool has_custom_ = false;
   std::string layer_;
   GraphProto graph_;
   std::set<std::string, std::less<>> taken_;
   std::set<std::string, std::less<>> node_names_;
-  std::map<std::string, std::vector<std::pair<Array, std::string>>, std::less<>> constants_;
+  std::vector<std::pair<Array, std::string>> constants_;  // those that layers share
+  std::map<std::string, std::string, std::less<>> aliases_;
+  std::set<std::string, std::less<>> unnamed_;  // outputs of the present layer with new names
+  int first_node_ = 0;                          // of the present layer
 };
+
+/// Adds an attribute of that name.
+void set_attribute(NodeProto& node, const std::string& name, const AttributeValue& value);
 
 }  // namespace crema::onnx
