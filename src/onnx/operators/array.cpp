@@ -1,5 +1,6 @@
 #include "onnx/operators/array.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -92,16 +93,6 @@ T float_of(double value) {
   }
 }
 
-int64_t checked_elements(const Shape& shape) {
-  if (shape.rank() > kMaxRank)
-    throw Error("an array has ", shape.rank(), " axes; ", kMaxRank, " are supported");
-  const int64_t count = shape.count();
-  if (count > kMaxElements)
-    throw Error("an array of shape ", shape.str(), " has ", count, " elements; up to ",
-                kMaxElements, " are supported");
-  return count;
-}
-
 // Room for an array, and its elements.
 template <class T>
 struct NewValues {
@@ -112,7 +103,7 @@ struct NewValues {
 };
 
 void need_count(const Shape& shape, size_t count) {
-  if (checked_elements(shape) != static_cast<int64_t>(count))
+  if (checked_count(shape) != static_cast<int64_t>(count))
     throw Error("an array of shape ", shape.str(), " has ", shape.count(), " elements, not ",
                 count);
 }
@@ -123,6 +114,18 @@ void make_bools(std::vector<std::byte>& bytes) {
 }
 
 }  // namespace
+
+int64_t checked_count(const Shape& shape) {
+  if (shape.rank() > kMaxRank)
+    throw Error("an array has ", shape.rank(), " axes; ", kMaxRank, " are supported");
+  const int64_t count = shape.count();
+  // Beside an axis of size 0, another one could be of any size.
+  const auto too_large = [](int64_t dim) { return dim > kMaxElements; };
+  if (count > kMaxElements || std::any_of(shape.dims().begin(), shape.dims().end(), too_large))
+    throw Error("an array has shape ", shape.str(), "; up to ", kMaxElements,
+                " elements are supported");
+  return count;
+}
 
 std::string type_name(int type) {
   if (!TensorProto::DataType_IsValid(type)) return text("type ", type);
@@ -156,7 +159,7 @@ Array::Array() : bytes_(std::make_shared<const std::vector<std::byte>>()) {}
 
 Array::Array(ElementType type, Shape shape, std::vector<std::byte> bytes)
     : type_(type), shape_(std::move(shape)) {
-  const auto needed = static_cast<size_t>(checked_elements(shape_)) * element_size(type_);
+  const auto needed = static_cast<size_t>(checked_count(shape_)) * element_size(type_);
   if (bytes.size() != needed)
     throw Error("an array of ", type_name(type_), " of shape ", shape_.str(), " takes ", needed,
                 " bytes, not ", bytes.size());
@@ -165,7 +168,7 @@ Array::Array(ElementType type, Shape shape, std::vector<std::byte> bytes)
 }
 
 Array::Array(ElementType type, Shape shape) : type_(type), shape_(std::move(shape)) {
-  const auto size = static_cast<size_t>(checked_elements(shape_)) * element_size(type_);
+  const auto size = static_cast<size_t>(checked_count(shape_)) * element_size(type_);
   bytes_ = std::make_shared<const std::vector<std::byte>>(size);
 }
 
@@ -248,7 +251,7 @@ double Array::at(int64_t index) const {
 }
 
 Array Array::reshaped(Shape shape) const {
-  if (checked_elements(shape) != count())
+  if (checked_count(shape) != count())
     throw Error("an array of shape ", shape_.str(), " has ", count(), " elements; shape ",
                 shape.str(), " has ", shape.count());
   Array result = *this;
@@ -360,7 +363,7 @@ Array array_of(const TensorProto& message) {
   }
   try {
     Shape shape(std::vector<int64_t>(message.dims().begin(), message.dims().end()));
-    const auto needed = static_cast<size_t>(checked_elements(shape)) * element_size(type);
+    const auto needed = static_cast<size_t>(checked_count(shape)) * element_size(type);
     const std::string& raw = message.raw_data();
     const auto typed = typed_bytes(type, message);
     if (!raw.empty() && !typed.empty()) throw Error("the values are there twice");
@@ -416,7 +419,7 @@ Shape broadcast(const Shape& a, const Shape& b) {
 std::vector<int64_t> broadcast_sources(const Shape& from, const Shape& to) {
   if (broadcast(from, to) != to)
     throw Error("shape ", from.str(), " does not broadcast to ", to.str());
-  const int64_t count = checked_elements(to);
+  const int64_t count = checked_count(to);
   if (count == 0) return {};
   std::vector<int64_t> sources{0};
   sources.reserve(static_cast<size_t>(count));

@@ -172,7 +172,7 @@ void evaluate_unique(Call& call) {
   // The values of a slice one after the other.
   std::vector<int64_t> order;
   for (int64_t slice = 0; slice < size; ++slice) {
-    for (int64_t i = 0; i < outer; ++i) {
+    for (int64_t i = 0; i < outer && inner > 0; ++i) {
       for (int64_t k = 0; k < inner; ++k) order.push_back((i * size + slice) * inner + k);
     }
   }

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "onnx/operators/all.hpp"
+#include "onnx/operators/all_b.hpp"
 
 namespace crema::onnx {
 
@@ -204,6 +205,21 @@ OperatorTable::OperatorTable() {
   add_scattering_operators(*this);
   add_choosing_operators(*this);
   add_scan_operators(*this);
+  add_attention_operators(*this);
+  add_convolution_operators(*this);
+  add_einsum_operators(*this);
+  add_loss_operators(*this);
+  add_normalization_operators(*this);
+  add_pooling_operators(*this);
+  add_product_operators(*this);
+  add_quantization_operators(*this);
+  add_recurrent_operators(*this);
+  add_reduction_operators(*this);
+  add_region_operators(*this);
+  add_resize_operators(*this);
+  add_sampling_operators(*this);
+  add_selection_operators(*this);
+  add_signal_operators(*this);
 }
 
 void OperatorTable::add(Operator entry) {
@@ -260,8 +276,13 @@ void evaluate(const Operator& entry, Call& call) {
     std::vector<Operand> inferred;
     bool is_done = true;
     for (size_t i = 0; i < call.outputs(); ++i) {
-      inferred.push_back(call.output(i));
-      is_done = is_done && (!call.wants(i) || call.output(i).constant);
+      const Operand output = call.output(i);
+      inferred.push_back(output);
+      if (!call.wants(i) || output.constant) continue;
+      // Without elements, an output has no values to wait for.
+      const bool is_empty = !output.is_bound && output.shape.count() == 0;
+      if (is_empty) call.give(i, Array(output.type, output.shape));
+      is_done = is_done && is_empty;
     }
     if (is_done) return;
     if (entry.evaluate == nullptr)

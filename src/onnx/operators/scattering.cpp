@@ -10,39 +10,39 @@ namespace crema::onnx {
 
 namespace {
 
-enum class Reduction { none, add, mul, max, min };
+enum class ScatterReduction { none, add, mul, max, min };
 
-Reduction reduction_of(const Call& call) {
+ScatterReduction scatter_reduction(const Call& call) {
   const std::string name = call.get_string("reduction", "none");
-  if (name == "none") return Reduction::none;
-  if (name == "add") return Reduction::add;
-  if (name == "mul") return Reduction::mul;
-  if (name == "max") return Reduction::max;
-  if (name == "min") return Reduction::min;
+  if (name == "none") return ScatterReduction::none;
+  if (name == "add") return ScatterReduction::add;
+  if (name == "mul") return ScatterReduction::mul;
+  if (name == "max") return ScatterReduction::max;
+  if (name == "min") return ScatterReduction::min;
   call.fail("reduction is '", name, "'; use none, add, mul, max or min");
 }
 
-double reduced(Reduction reduction, double a, double b) {
-  if (reduction == Reduction::add) return a + b;
-  if (reduction == Reduction::mul) return a * b;
-  if (reduction == Reduction::max) return std::isnan(a) || a > b ? a : b;
+double reduced(ScatterReduction reduction, double a, double b) {
+  if (reduction == ScatterReduction::add) return a + b;
+  if (reduction == ScatterReduction::mul) return a * b;
+  if (reduction == ScatterReduction::max) return std::isnan(a) || a > b ? a : b;
   return std::isnan(a) || a < b ? a : b;
 }
 
-int64_t reduced(Reduction reduction, int64_t a, int64_t b, bool by_bits) {
+int64_t reduced(ScatterReduction reduction, int64_t a, int64_t b, bool by_bits) {
   const auto bits_a = static_cast<uint64_t>(a);
   const auto bits_b = static_cast<uint64_t>(b);
-  if (reduction == Reduction::add) return static_cast<int64_t>(bits_a + bits_b);
-  if (reduction == Reduction::mul) return static_cast<int64_t>(bits_a * bits_b);
+  if (reduction == ScatterReduction::add) return static_cast<int64_t>(bits_a + bits_b);
+  if (reduction == ScatterReduction::mul) return static_cast<int64_t>(bits_a * bits_b);
   const bool less = by_bits ? bits_a < bits_b : a < b;
-  return less == (reduction == Reduction::min) ? a : b;
+  return less == (reduction == ScatterReduction::min) ? a : b;
 }
 
 // The values with update i written to place `places[i]`, or combined with what is there.
 Array scattered(const Array& x, const Array& updates, const std::vector<int64_t>& places,
-                Reduction reduction) {
+                ScatterReduction reduction) {
   const auto count = static_cast<int64_t>(places.size());
-  if (reduction == Reduction::none) {
+  if (reduction == ScatterReduction::none) {
     std::vector<int64_t> sources = steps(x.count());
     for (int64_t i = 0; i < count; ++i)
       sources[static_cast<size_t>(places[static_cast<size_t>(i)])] = x.count() + i;
@@ -88,7 +88,7 @@ void infer_scatter_elements(Call& call) {
       call.fail("indices of shape ", where.str(), " exceed values of shape ", shape.str(),
                 " in axis ", k);
   }
-  reduction_of(call);
+  scatter_reduction(call);
   call.give(0, call.type(0), shape);
 }
 
@@ -103,7 +103,7 @@ void evaluate_scatter_elements(Call& call) {
   std::vector<int64_t> places = sources_at(x.shape(), std::move(indices));
   const std::vector<int64_t> numbers = where.integers();
   for (size_t i = 0; i < places.size(); ++i) places[i] += checked_index(numbers[i], size) * stride;
-  call.give(0, scattered(x, call.constant(2, "updates"), places, reduction_of(call)));
+  call.give(0, scattered(x, call.constant(2, "updates"), places, scatter_reduction(call)));
 }
 
 void infer_scatter_nd(Call& call) {
@@ -120,7 +120,7 @@ void infer_scatter_nd(Call& call) {
   if (call.shape(2) != Shape(dims))
     call.fail("updates of shape ", call.shape(2).str(), " at indices of shape ", where.str(),
               " into values of shape ", shape.str(), "; their shape is ", Shape(dims).str());
-  reduction_of(call);
+  scatter_reduction(call);
   call.give(0, call.type(0), shape);
 }
 
@@ -142,7 +142,7 @@ void evaluate_scatter_nd(Call& call) {
     }
     for (int64_t k = 0; k < run; ++k) places.push_back(place + k);
   }
-  call.give(0, scattered(x, updates, places, reduction_of(call)));
+  call.give(0, scattered(x, updates, places, scatter_reduction(call)));
 }
 
 int cache_axis(const Call& call) {
@@ -193,7 +193,7 @@ void evaluate_tensor_scatter(Call& call) {
     const int64_t step = place / update_stride % length;
     places[i] += (begins[static_cast<size_t>(place / in_batch)] + step) % size * stride;
   }
-  call.give(0, scattered(x, updates, places, Reduction::none));
+  call.give(0, scattered(x, updates, places, ScatterReduction::none));
 }
 
 }  // namespace

@@ -13,8 +13,6 @@ namespace crema::onnx {
 /// Stands for a place outside: Array::taken() gives 0 there.
 inline constexpr int64_t kOutside = -1;
 
-/// The number of elements. Error above what an array may have, before anything is allocated.
-int64_t checked_count(const Shape& shape);
 /// 0, `step`, 2 * `step`, ...: `count` of them.
 std::vector<int64_t> steps(int64_t count, int64_t step = 1);
 /// For each element of an output with one axis for each list: the sum of the offsets that the lists
