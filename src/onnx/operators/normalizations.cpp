@@ -43,7 +43,7 @@ Moments moments_of(Each each) {
   return moments;
 }
 
-Moments moments_of(std::span<const double> values) {
+Moments moments_of_row(std::span<const double> values) {
   return moments_of([&](auto take) {
     for (const double value : values) take(value);
   });
@@ -149,7 +149,7 @@ void evaluate_group_normalization(Call& call) {
   const int64_t channels_a_scale = view.channels / call.shape(1)[0];
   for (size_t g = 0; g < values.size() / size; ++g) {
     const std::span<double> group{values.data() + g * size, size};
-    const Moments moments = moments_of(group);
+    const Moments moments = moments_of_row(group);
     const double factor = 1 / std::sqrt(moments.variance + epsilon);
     const int64_t first = static_cast<int64_t>(g) % groups * group_channels;
     for (size_t i = 0; i < size; ++i) {
@@ -204,7 +204,7 @@ void evaluate_layer_normalization(Call& call) {
   std::vector<double> inverses;
   for (size_t row = 0; row < rows; ++row) {
     const std::span<double> part{values.data() + row * size, size};
-    Moments moments = moments_of(part);
+    Moments moments = moments_of_row(part);
     if (!centers) {
       moments.variance += moments.mean * moments.mean;  // the mean of the squares
       moments.mean = 0;
