@@ -11,37 +11,49 @@
 namespace crema::onnx {
 namespace {
 
-/// For each element of input 0, the index of its scale and zero point.
-std::vector<int64_t> scale_places(const Call& call) {
+/// Where the scale and zero point of an element lie.
+struct ScaleLayout {
+  bool is_one = true;      // one scale for all; else by place along an axis, in blocks
+  bool has_inner = false;  // other scales for the lines that are not along the axis
+  AxisView view;
+  int64_t block = 1;
+
+  size_t place(size_t element) const {
+    if (is_one) return 0;
+    const auto i = static_cast<int64_t>(element);
+    const int64_t along = i / view.inner % view.size / block;
+    if (!has_inner) return static_cast<size_t>(along);
+    const int64_t blocks = (view.size + block - 1) / block;
+    const int64_t outer = i / view.inner / view.size;
+    return static_cast<size_t>((outer * blocks + along) * view.inner + i % view.inner);
+  }
+};
+
+ScaleLayout scale_layout(const Call& call) {
   const Shape& x = call.shape(0);
   const Shape& scale = call.shape(1);
   if (call.has(2)) need_shape(call, 2, "the zero point", scale);
-  std::vector<int64_t> places(checked_count(call, x), 0);
-  if (scale.count() == 1 && scale.rank() <= 1) return places;
+  checked_count(call, x);
+  if (scale.count() == 1 && scale.rank() <= 1) return {};
+  ScaleLayout layout{.is_one = false};
   const int64_t block = call.get_int("block_size", 0);
   const int axis = call.canonical(call.get_int("axis", 1), x.rank());
+  layout.view = view_along(x, axis);
   if (scale.rank() == 1 && block == 0) {
     if (scale[0] != x[axis])
       call.fail("the scale has ", scale[0], " values for the ", x[axis], " places of axis ", axis);
-    const AxisView view = view_along(x, axis);
-    for (size_t i = 0; i < places.size(); ++i)
-      places[i] = static_cast<int64_t>(i) / view.inner % view.size;
-    return places;
+    return layout;
   }
   need_within(call, "block_size", block, 1);
+  layout.block = block;
+  layout.has_inner = true;
   bool fits = scale.rank() == x.rank();
   for (int i = 0; fits && i < x.rank(); ++i)
     fits = scale[i] == (i == axis ? (x[i] + block - 1) / block : x[i]);
   if (!fits)
     call.fail("the scale ", scale.str(), " does not fit blocks of ", block, " along axis ", axis,
               " of ", x.str());
-  const AxisView view = view_along(x, axis);
-  for (size_t i = 0; i < places.size(); ++i) {
-    const int64_t line = static_cast<int64_t>(i) / view.inner;
-    const int64_t inner = static_cast<int64_t>(i) % view.inner;
-    places[i] = (line / view.size * scale[axis] + line % view.size / block) * view.inner + inner;
-  }
-  return places;
+  return layout;
 }
 
 ElementType checked_type(const Call& call, int64_t type, std::string_view what) {
@@ -60,7 +72,7 @@ ElementType quantized_type(const Call& call) {
 }
 
 void infer_quantize(Call& call) {
-  scale_places(call);
+  scale_layout(call);
   call.give(0, quantized_type(call), call.shape(0));
 }
 
@@ -69,7 +81,7 @@ double quantized(ElementType type, double quotient, double zero) {
 }
 
 void evaluate_quantize(Call& call) {
-  const std::vector<int64_t> places = scale_places(call);
+  const ScaleLayout layout = scale_layout(call);
   const ElementType type = quantized_type(call);
   std::vector<double> values = numbers(call, 0, "x");
   const std::vector<double> scales = numbers(call, 1, "y_scale");
@@ -80,7 +92,7 @@ void evaluate_quantize(Call& call) {
   if (call.get_int("precision", 0) != 0)
     precision = checked_type(call, call.get_int("precision", 0), "precision");
   for (size_t i = 0; i < values.size(); ++i) {
-    const auto place = static_cast<size_t>(places[i]);
+    const size_t place = layout.place(i);
     values[i] = quantized(type, rounded_to(precision, values[i] / scales[place]), zeros[place]);
   }
   call.give(0, Array::of_doubles(type, call.shape(0), values));
@@ -92,18 +104,18 @@ ElementType dequantized_type(const Call& call) {
 }
 
 void infer_dequantize(Call& call) {
-  scale_places(call);
+  scale_layout(call);
   call.give(0, dequantized_type(call), call.shape(0));
 }
 
 void evaluate_dequantize(Call& call) {
-  const std::vector<int64_t> places = scale_places(call);
+  const ScaleLayout layout = scale_layout(call);
   std::vector<double> values = numbers(call, 0, "x");
   const std::vector<double> scales = numbers(call, 1, "x_scale");
   std::vector<double> zeros(scales.size(), 0);
   if (call.has(2)) zeros = numbers(call, 2, "x_zero_point");
   for (size_t i = 0; i < values.size(); ++i) {
-    const auto place = static_cast<size_t>(places[i]);
+    const size_t place = layout.place(i);
     values[i] = (values[i] - zeros[place]) * scales[place];
   }
   call.give(0, Array::of_doubles(dequantized_type(call), call.shape(0), values));
