@@ -31,6 +31,10 @@ bool is_supported(ElementType type);
 /// Bytes of an element. Error unless is_supported().
 size_t element_size(ElementType type);
 
+/// The number of elements of an array of this shape. Error for a shape that arrays do not have:
+/// above 2^31 elements or 64 axes.
+int64_t checked_count(const Shape& shape);
+
 /// Contiguous, of a type that is_supported(). Copies share the values, which nothing changes.
 /// BOOL elements are bytes of 0 or 1.
 class Array {

@@ -28,7 +28,8 @@ struct Operand {
   Shape shape;
   /// The values, where they are known.
   std::optional<Array> constant;
-  /// The shape is an upper bound, and follows from values that are not known: of NonZero and others.
+  /// The shape is an upper bound, and follows from values that are not known: of NonZero and
+  /// others.
   bool is_bound = false;
 };
 
@@ -69,8 +70,7 @@ class Call {
   const AttributeProto* attribute(std::string_view name) const;
   /// Integers that are an attribute in older opsets and input i from opset `since` on; none if
   /// neither is given.
-  std::optional<std::vector<int64_t>> ints_of(std::string_view name, size_t i,
-                                              int64_t since) const;
+  std::optional<std::vector<int64_t>> ints_of(std::string_view name, size_t i, int64_t since) const;
   /// `axis` of a tensor of `rank` axes, counted from the front. Error if there is none.
   int canonical(int64_t axis, int rank) const;
   /// Each of `axes` counted from the front. Error for one that is not there or twice.
@@ -78,7 +78,8 @@ class Call {
 
   /// Whether the node names output i.
   bool wants(size_t i) const {
-    return i < static_cast<size_t>(node_.output_size()) && !node_.output(static_cast<int>(i)).empty();
+    return i < static_cast<size_t>(node_.output_size()) &&
+           !node_.output(static_cast<int>(i)).empty();
   }
   size_t outputs() const { return outputs_.size(); }
   /// For infer: the type and shape of output i. Outputs that the node does not want are dropped.
