@@ -224,6 +224,9 @@ if(sources)
   crema_golden_test(winograd --engine=winograd --refuses=${other_kernels})
 endif()
 
+# Runs cases of ONNX's operators; scripts/onnx_backend_tests.py calls it.
+crema_test_program(onnx_runner "${PROJECT_SOURCE_DIR}/tests/onnx/runner/onnx_runner.cpp")
+
 # tests/bench/NAME.cpp -> tests/NAME. Those without a main of their own take Google Benchmark's.
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/bench/*.cpp")
 find_package(benchmark QUIET)
