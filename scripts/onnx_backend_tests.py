@@ -15,6 +15,7 @@ import collections
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 # What nets of images and sequences do not use: texts, sequences and optional values, control flow,
 # random numbers, training, and machine learning on tables.
@@ -26,21 +27,40 @@ OUT_OF_SCOPE = (
 )
 
 
-def cases(folder: pathlib.Path, everything: bool) -> list[pathlib.Path]:
-    found = sorted(path.parent for path in folder.glob("*/model.onnx"))
-    if everything:
-        return found
-    def is_in_scope(name: str) -> bool:
-        name = name.removeprefix("test_")
-        return not any(name.startswith(word) or f"_{word}" in name for word in OUT_OF_SCOPE)
-    return [path for path in found if is_in_scope(path.name)]
+def is_in_scope(name: str) -> bool:
+    name = name.removeprefix("test_")
+    return not any(name.startswith(word) or f"_{word}" in name for word in OUT_OF_SCOPE)
 
 
-def operator_of(model: pathlib.Path) -> str:
+def write_cases(folder: pathlib.Path, everything: bool) -> dict[pathlib.Path, str]:
+    """Writes the cases to folders of the form that onnx_runner reads. Returns the operator of each."""
+    import numpy
     import onnx
+    from onnx import numpy_helper
+    from onnx.backend.test.case.node import collect_testcases
 
-    graph = onnx.load(str(model), load_external_data=False).graph
-    name = model.parent.name
+    operators = {}
+    for case in collect_testcases():
+        if not everything and not is_in_scope(case.name):
+            continue
+        path = folder / case.name
+        path.mkdir()
+        (path / "model.onnx").write_bytes(case.model.SerializeToString())
+        for k, (inputs, outputs) in enumerate(case.data_sets):
+            data = path / f"test_data_set_{k}"
+            data.mkdir()
+            for kind, values in (("input", inputs), ("output", outputs)):
+                for i, value in enumerate(values):
+                    # What is no tensor, such as a sequence, is a file that onnx_runner refuses.
+                    is_tensor = isinstance(value, (numpy.ndarray, numpy.generic, onnx.TensorProto))
+                    message = value if isinstance(value, onnx.TensorProto) else \
+                        numpy_helper.from_array(numpy.asarray(value)) if is_tensor else None
+                    (data / f"{kind}_{i}.pb").write_bytes(message.SerializeToString() if message else b"?")
+        operators[path] = operator_of(case.model.graph, case.name)
+    return operators
+
+
+def operator_of(graph, name: str) -> str:
     if "expanded" in name:
         return "(expanded)"
     return graph.node[-1].op_type if len(graph.node) == 1 else graph.node[0].op_type
@@ -53,8 +73,7 @@ def main() -> int:
     parser.add_argument("--why", action="store_true", help="a line for each case that does not pass")
     arguments = parser.parse_args()
     try:
-        import onnx
-        import onnx.backend.test
+        import onnx.backend.test.case.node  # noqa: F401
     except ImportError as error:
         print(f"onnx_backend_tests: error: {error}; pip install onnx", file=sys.stderr)
         return 2
@@ -62,9 +81,16 @@ def main() -> int:
     if not runner.exists():
         print(f"onnx_backend_tests: error: there is no {runner}; build with CREMA_TESTS=ON", file=sys.stderr)
         return 2
-    data = pathlib.Path(onnx.backend.test.__file__).parent / "data/node"
-    paths = cases(data, arguments.all)
-    operators = {path.name: operator_of(path / "model.onnx") for path in paths}
+    with tempfile.TemporaryDirectory() as folder:
+        operators = write_cases(pathlib.Path(folder), arguments.all)
+        return report(runner, operators, arguments.why)
+
+
+def report(runner: pathlib.Path, operators: dict[pathlib.Path, str], why: bool) -> int:
+    import onnx
+
+    paths = sorted(operators)
+    by_name = {path.name: operators[path] for path in paths}
     results: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     total: collections.Counter = collections.Counter()
     size = 50
@@ -76,16 +102,16 @@ def main() -> int:
             for line in lines:
                 verdict, rest = line.split(" ", 1)
                 name = rest.split(":", 1)[0]
-                results[operators[name]][verdict] += 1
+                results[by_name[name]][verdict] += 1
                 total[verdict] += 1
-                if verdict == "WRONG" or arguments.why and verdict == "none":
+                if verdict == "WRONG" or why and verdict == "none":
                     print(line[:400])
             batch = batch[len(lines):]
             if run.returncode in (0, 1) or not batch:
                 continue
             name = pathlib.Path(batch[0]).name
             print(f"WRONG {name}: the program ended with status {run.returncode}: {run.stderr.strip()[-300:]}")
-            results[operators[name]]["WRONG"] += 1
+            results[by_name[name]]["WRONG"] += 1
             total["WRONG"] += 1
             batch = batch[1:]
     print(f"{'operator':28} {'passed':>7} {'not supported':>14} {'wrong':>6}")
