@@ -16,9 +16,9 @@
 
 namespace crema::onnx {
 
-/// An attribute by its value; strings are S, vectors FLOATS or INTS, arrays TENSOR.
-using AttributeValue =
-    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, Array>;
+/// An attribute by its value; vectors are lists, arrays TENSOR.
+using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
+                                    std::vector<double>, std::vector<std::string>, Array>;
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
 using Names = std::vector<std::string>;
 
