@@ -108,6 +108,9 @@ void ExportedNet::connect(const Net& net) {
       if (layers[i]->is_input()) inputs_.push_back(value);
     }
     if (layers[i]->is_input()) continue;
+    const OnnxOperatorParameter& foreign = param.onnx_operator_param();
+    if (!foreign.domain().empty() && foreign.domain() != "ai.onnx")
+      domains_[foreign.domain()] = foreign.opset();
     entries_.push_back(std::move(entry));
     layer_of_entry_.push_back(i);
   }

@@ -36,6 +36,9 @@ void set_attribute(NodeProto& node, const std::string& name, const AttributeValu
   } else if (const auto* floats = std::get_if<std::vector<double>>(&value)) {
     attribute.set_type(AttributeProto::FLOATS);
     for (const double one : *floats) attribute.add_floats(static_cast<float>(one));
+  } else if (const auto* strings = std::get_if<std::vector<std::string>>(&value)) {
+    attribute.set_type(AttributeProto::STRINGS);
+    for (const std::string& one : *strings) attribute.add_strings(one);
   } else {
     attribute.set_type(AttributeProto::TENSOR);
     *attribute.mutable_t() = message_of(std::get<Array>(value), "");
@@ -124,6 +127,14 @@ Names GraphBuilder::add_custom(std::string_view op, Names inputs, Names outputs,
   add_message(op, inputs, outputs, attributes).set_domain("crema");
   has_custom_ = true;
   return outputs;
+}
+
+void GraphBuilder::add_foreign(
+    std::string_view op, const std::string& domain, const Names& inputs, Names outputs,
+    const google::protobuf::RepeatedPtrField<AttributeProto>& attributes) {
+  NodeProto& node = add_message(op, inputs, outputs, {});
+  if (!domain.empty() && domain != "ai.onnx") node.set_domain(domain);
+  *node.mutable_attribute() = attributes;
 }
 
 void GraphBuilder::initializer(const std::string& name, const Array& values) {

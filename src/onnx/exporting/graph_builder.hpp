@@ -16,9 +16,9 @@
 
 namespace crema::onnx {
 
-/// An attribute by its value; strings are S, vectors FLOATS or INTS, arrays TENSOR.
-using AttributeValue =
-    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, Array>;
+/// An attribute by its value; vectors are lists, arrays TENSOR.
+using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
+                                    std::vector<double>, std::vector<std::string>, Array>;
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
 using Names = std::vector<std::string>;
 
@@ -42,6 +42,10 @@ class GraphBuilder {
   Names add_many(std::string_view op, Names inputs, Names outputs, Attributes attributes = {});
   /// A node of the domain "crema" (exporting/README.md has the schemas).
   Names add_custom(std::string_view op, Names inputs, Names outputs, Attributes attributes = {});
+  /// A node of any domain, with attributes as they are.
+  void add_foreign(std::string_view op, const std::string& domain, const Names& inputs,
+                   Names outputs,
+                   const google::protobuf::RepeatedPtrField<AttributeProto>& attributes);
 
   /// Gives `x` the name `output`: in its node, if the present layer has added that without a name,
   /// else as an alias.

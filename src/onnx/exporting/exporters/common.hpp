@@ -46,6 +46,8 @@ std::string rectified(GraphBuilder& graph, const std::string& x, double slope,
 /// its output.
 void finish(const ExportedLayer& layer, GraphBuilder& graph, const std::string& x, size_t top = 0);
 
+/// Bottom 0 at the places that bottom 1 has, in maps of the top's size; 0 elsewhere.
+void export_by_places(const ExportedLayer& layer, GraphBuilder& graph);
 /// The operator of the domain "crema" that stands for the layer: its settings as attributes, its
 /// parameters behind its bottoms.
 void export_custom(const ExportedLayer& layer, GraphBuilder& graph);
