@@ -17,8 +17,8 @@ bool is_one_of(const std::string& op, const std::array<std::string_view, N>& nam
 
 // Operators whose result has the numbers of input 0.
 bool moves_numbers(const Node& node) {
-  static constexpr std::array<std::string_view, 6> kMoving = {
-      "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"};
+  static constexpr std::array<std::string_view, 6> kMoving = {"Identity", "Reshape",   "Transpose",
+                                                              "Squeeze",  "Unsqueeze", "Flatten"};
   if (!node.message.domain().empty()) return false;
   if (is_one_of(node.op(), kMoving)) return true;
   return node.op() == "Cast" && node.output() != nullptr && is_float(node.output()->type());
@@ -29,10 +29,10 @@ constexpr double kMaxFoldedWork = 1e12;
 
 bool is_heavy(const Node& node) {
   static constexpr std::array<std::string_view, 22> kHeavy = {
-      "Attention", "Conv",      "ConvInteger", "ConvTranspose",     "DFT",    "DeformConv",
-      "Det",       "Einsum",    "GRU",         "Gemm",              "LSTM",   "LRN",
-      "MatMul",    "MatMulInteger", "MaxPool", "AveragePool",       "LpPool", "NonMaxSuppression",
-      "QLinearConv", "QLinearMatMul", "RNN",   "STFT"};
+      "Attention",   "Conv",          "ConvInteger", "ConvTranspose", "DFT",    "DeformConv",
+      "Det",         "Einsum",        "GRU",         "Gemm",          "LSTM",   "LRN",
+      "MatMul",      "MatMulInteger", "MaxPool",     "AveragePool",   "LpPool", "NonMaxSuppression",
+      "QLinearConv", "QLinearMatMul", "RNN",         "STFT"};
   return is_one_of(node.op(), kHeavy);
 }
 
@@ -84,8 +84,7 @@ void take_outputs(Node& node, const Call& call) {
 
 void infer_node(Graph& graph, Node& node) {
   try {
-    const Operator* const entry =
-        OperatorTable::instance().find(node.message.domain(), node.op());
+    const Operator* const entry = OperatorTable::instance().find(node.message.domain(), node.op());
     if (entry == nullptr) {
       infer_layer_node(graph, node);
       return;

@@ -6,8 +6,8 @@ namespace crema::onnx {
 
 namespace {
 
-std::string described_as(const std::string& name, const std::string& op,
-                         const std::string& domain, const std::string& made) {
+std::string described_as(const std::string& name, const std::string& op, const std::string& domain,
+                         const std::string& made) {
   const std::string type = domain.empty() ? op : domain + "." + op;
   if (!name.empty()) return text("node '", name, "' (", type, ")");
   if (!made.empty()) return text("node (", type, ") that makes '", made, "'");
@@ -152,9 +152,9 @@ Node& Graph::substitute_in(Node& node, std::string_view domain, std::string_view
   Value* const made = node.output();
   node.outputs[0] = nullptr;
   node.message.set_output(0, "");
-  return domain.empty() ? add_node(&node, op, std::move(node_inputs), {made}, std::move(attributes))
-                        : add_layer(&node, op, std::move(node_inputs), {made},
-                                    std::move(attributes));
+  return domain.empty()
+             ? add_node(&node, op, std::move(node_inputs), {made}, std::move(attributes))
+             : add_layer(&node, op, std::move(node_inputs), {made}, std::move(attributes));
 }
 
 Node& Graph::substitute(Node& node, std::string_view op, std::vector<Value*> node_inputs,

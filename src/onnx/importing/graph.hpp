@@ -54,8 +54,8 @@ struct Value {
 };
 
 struct Node {
-  NodeProto message;  // operator, name and attributes; inputs and outputs are those below
-  int64_t opset = 0;  // the version of its domain
+  NodeProto message;            // operator, name and attributes; inputs and outputs are those below
+  int64_t opset = 0;            // the version of its domain
   std::vector<Value*> inputs;   // null: not given
   std::vector<Value*> outputs;  // null: not wanted
 
@@ -91,8 +91,8 @@ class Graph {
   Node& append(NodeProto message, int64_t opset, std::vector<Value*> inputs,
                std::vector<Value*> outputs);
   /// A new node of ONNX's newest opset that Crema knows, in front of node `before` or, if that is
-  /// null, at the end. Types and shapes of outputs that are not known yet follow at once (infer), so
-  /// that patterns can look at them.
+  /// null, at the end. Types and shapes of outputs that are not known yet follow at once (infer),
+  /// so that patterns can look at them.
   Node& add_node(Node* before, std::string_view op, std::vector<Value*> inputs,
                  std::vector<Value*> outputs, NodeAttributes attributes = {});
   /// The same with one output, a new value, which is returned.
@@ -116,9 +116,7 @@ class Graph {
   /// The only node that reads the value, if the value is no output of the model; else null.
   Node* only_reader(const Value& value) const;
   /// Whether someone reads the value, or it is an output of the model.
-  bool is_wanted(const Value& value) const {
-    return value.is_output || !readers(value).empty();
-  }
+  bool is_wanted(const Value& value) const { return value.is_output || !readers(value).empty(); }
   /// All readers of `old` read `by`; an output of the model keeps its name, which `by` takes. Where
   /// `by` cannot take it, as an input, a constant or an output itself, `old` stays what it is for
   /// the output. Nothing reads `old` in front of what makes `by`.

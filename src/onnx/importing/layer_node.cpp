@@ -79,8 +79,8 @@ void put_number(Message& message, const FieldDescriptor& field, double number, i
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
       put(&Reflection::SetInt32, &Reflection::AddInt32,
-          static_cast<int32_t>(in_range(std::numeric_limits<int32_t>::min(),
-                                        std::numeric_limits<int32_t>::max())));
+          static_cast<int32_t>(
+              in_range(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max())));
       return;
     case FieldDescriptor::CPPTYPE_UINT32:
       put(&Reflection::SetUInt32, &Reflection::AddUInt32,
@@ -186,9 +186,8 @@ LayerParameter layer_of(const Node& node) {
   layer.set_type(node.op());
   const FieldDescriptor* const settings = settings_field(node.op());
   for (const AttributeProto& attribute : node.message.attribute()) {
-    const auto* const own = settings == nullptr
-                                ? nullptr
-                                : settings->message_type()->FindFieldByName(attribute.name());
+    const auto* const own =
+        settings == nullptr ? nullptr : settings->message_type()->FindFieldByName(attribute.name());
     if (own != nullptr) {
       Message* const message = layer.GetReflection()->MutableMessage(&layer, settings);
       put_attribute(*message, *own, attribute);

@@ -111,8 +111,7 @@ void LayerWriter::note(std::string what) { notes_.push_back(std::move(what)); }
 
 std::string LayerWriter::blob(const Value& value) {
   if (const auto found = blobs_.find(&value); found != blobs_.end()) return found->second;
-  if (!value.is_constant())
-    throw Error("value '", value.name, "' is read before a layer makes it");
+  if (!value.is_constant()) throw Error("value '", value.name, "' is read before a layer makes it");
   const std::string name = constant_name_of(value);
   LayerParameter& layer = *net_.add_layer();
   layer.set_name(unused(name, false));
@@ -142,7 +141,10 @@ bool LayerWriter::can_overwrite(const Node& node, const Value& value) const {
 
 std::string LayerWriter::top_of(const LayerEnd& top, const std::string& layer, size_t index,
                                 bool is_only) {
-  if (!top.blob.empty()) return top.blob;
+  if (!top.blob.empty()) {
+    if (top.value != nullptr) set_blob(*top.value, top.blob);
+    return top.blob;
+  }
   const std::string wanted = is_only ? layer : text(layer, "_", index);
   if (top.value == nullptr) return unused(wanted, true);
   const Value& value = *top.value;
@@ -159,7 +161,7 @@ LayerParameter& LayerWriter::add(const Node& node, std::string_view type,
   for (const LayerEnd& bottom : bottoms) {
     if (bottom.value == nullptr && bottom.blob.empty())
       throw Error("an input that its layer ", type, " needs is not given");
-    names.push_back(bottom.value != nullptr ? blob(*bottom.value) : bottom.blob);
+    names.push_back(bottom.blob.empty() ? blob(*bottom.value) : bottom.blob);
   }
   const std::string name = layer_name(node, step);
   LayerParameter& layer = *net_.add_layer();
@@ -191,7 +193,8 @@ void LayerWriter::add_weights(LayerParameter& layer, const Array& values, const 
     message.mutable_double_data()->Add(numbers.begin(), numbers.end());
     return;
   }
-  const Array floats = values.type() == TensorProto::FLOAT ? values : values.cast(TensorProto::FLOAT);
+  const Array floats =
+      values.type() == TensorProto::FLOAT ? values : values.cast(TensorProto::FLOAT);
   const auto numbers = floats.values<float>();
   message.mutable_data()->Add(numbers.begin(), numbers.end());
 }
@@ -294,7 +297,8 @@ void LayerWriter::write_outputs() {
 void LayerWriter::silence() {
   std::set<std::string, std::less<>> wanted;
   for (const Value* output : graph_.outputs) wanted.insert(output->name);
-  for (const LayerParameter& layer : net_.layer()) wanted.insert(layer.bottom().begin(), layer.bottom().end());
+  for (const LayerParameter& layer : net_.layer())
+    wanted.insert(layer.bottom().begin(), layer.bottom().end());
   std::vector<std::string> unread;
   for (const LayerParameter& layer : net_.layer()) {
     if (layer.type() == "Input") continue;
@@ -324,9 +328,9 @@ NetParameter LayerWriter::write(const Graph& graph, std::vector<std::string>& no
     }
   }
   if (!refused.empty())
-    throw Error(refused.size() == 1 ? "the model has a node that no layer computes: "
-                                    : text("the model has ", refused.size(),
-                                           " nodes that no layers compute: "),
+    throw Error(refused.size() == 1
+                    ? "the model has a node that no layer computes: "
+                    : text("the model has ", refused.size(), " nodes that no layers compute: "),
                 joined(refused, "; "));
   writer.write_outputs();
   writer.silence();

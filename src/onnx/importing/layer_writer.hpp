@@ -26,6 +26,8 @@ struct LayerEnd {
   LayerEnd(const Value* of) : value(of) {}
   LayerEnd(const Value& of) : value(&of) {}
   LayerEnd(std::string name) : blob(std::move(name)) {}
+  /// For a top: the value is this blob from then on, as of a layer in place.
+  LayerEnd(const Value& of, std::string name) : value(&of), blob(std::move(name)) {}
 
   const Value* value = nullptr;
   std::string blob = {};
@@ -40,8 +42,8 @@ class LayerWriter {
   /// Appends a layer that computes the node, or a step of it. Its name follows from the node's (or,
   /// with weights, from theirs); `step`, if given, is appended: "conv1_pad". Constants among the
   /// bottoms become layers of type Parameter in front of it. A top that is null, or that nobody
-  /// wants, gets a blob that a layer Silence reads. ReLU and Dropout run in place where nothing else
-  /// reads their bottom. The reference is valid as long as the writer.
+  /// wants, gets a blob that a layer Silence reads. ReLU and Dropout run in place where nothing
+  /// else reads their bottom. The reference is valid as long as the writer.
   LayerParameter& add(const Node& node, std::string_view type, const std::vector<LayerEnd>& bottoms,
                       const std::vector<LayerEnd>& tops, std::string_view step = {});
   /// A name for a blob between two layers of one node; `what` says which: "pad".

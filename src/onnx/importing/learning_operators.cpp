@@ -10,7 +10,8 @@ constexpr int64_t kSamplesAxis = 1;
 
 // Values of the last axis of input 0 at the indices in input 1.
 void add_extractor(Graph& graph, Value& x, Value& indices, Value& y) {
-  Value& flat_shape = graph.add_constant("indices_shape", Array::of_indices(std::vector<int64_t>{-1}));
+  Value& flat_shape =
+      graph.add_constant("indices_shape", Array::of_indices(std::vector<int64_t>{-1}));
   Value& flat = graph.add_step(nullptr, "Reshape", {&indices, &flat_shape});
   if (x.shape().rank() > 1) {
     graph.add_node(nullptr, "Gather", {&x, &flat}, {&y}, {int_attribute("axis", -1)});
@@ -27,7 +28,8 @@ void add_normalizer(Graph& graph, const std::string& norm, Value& x, Value& y) {
                    {int_attribute("axis", kSamplesAxis), int_attribute("p", norm == "L1" ? 1 : 2)});
     return;
   }
-  Value& axes = graph.add_constant("norm_axes", Array::of_indices(std::vector<int64_t>{kSamplesAxis}));
+  Value& axes =
+      graph.add_constant("norm_axes", Array::of_indices(std::vector<int64_t>{kSamplesAxis}));
   Value& greatest = graph.add_step(nullptr, "ReduceMax", {&x, &axes});
   graph.add_node(nullptr, "Div", {&x, &greatest}, {&y});
 }
@@ -58,8 +60,7 @@ void add_learning_operator(Graph& graph, const NodeProto& node, const std::vecto
   const size_t needed = is_extractor ? 2 : 1;
   bool is_complete = inputs.size() == needed && outputs.size() == 1 && outputs[0] != nullptr;
   for (const Value* input : inputs) is_complete = is_complete && input != nullptr;
-  if (!is_complete)
-    throw Error(described(node), " needs ", needed, " inputs and one output");
+  if (!is_complete) throw Error(described(node), " needs ", needed, " inputs and one output");
   try {
     if (is_extractor) {
       add_extractor(graph, *inputs[0], *inputs[1], *outputs[0]);

@@ -1,5 +1,5 @@
-// From the messages of a model to a Graph. Models are hostile input: nesting and the number of nodes
-// have bounds, and each name is looked up before it is used.
+// From the messages of a model to a Graph. Models are hostile input: nesting and the number of
+// nodes have bounds, and each name is looked up before it is used.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -75,8 +75,9 @@ Array dense_of(const SparseTensorProto& sparse) {
     }
     if (place < 0 || place >= shape.count())
       throw Error("sparse initialiser '", name, "': index ", i, " lies outside of ", shape.str());
-    std::ranges::copy(values.bytes().subspan(i * static_cast<size_t>(size), static_cast<size_t>(size)),
-                      bytes.begin() + place * size);
+    std::ranges::copy(
+        values.bytes().subspan(i * static_cast<size_t>(size), static_cast<size_t>(size)),
+        bytes.begin() + place * size);
   }
   return Array(values.type(), shape, std::move(bytes));
 }
@@ -121,7 +122,8 @@ class Loader {
   void check_operators() {
     std::map<std::string, std::vector<std::string>> unknown;  // operator -> its nodes
     std::set<const FunctionProto*> seen;
-    std::vector<const google::protobuf::RepeatedPtrField<NodeProto>*> open = {&model_.graph().node()};
+    std::vector<const google::protobuf::RepeatedPtrField<NodeProto>*> open = {
+        &model_.graph().node()};
     while (!open.empty()) {
       const auto& nodes = *open.back();
       open.pop_back();
@@ -195,7 +197,8 @@ class Loader {
     const std::string& name = info.name();
     if (name.empty()) throw Error("an input of the model has no name");
     if (!info.type().has_tensor_type())
-      throw Error("input '", name, "' is no tensor; sequences, maps and optional values are not "
+      throw Error("input '", name,
+                  "' is no tensor; sequences, maps and optional values are not "
                   "supported");
     const auto& tensor = info.type().tensor_type();
     if (!is_supported(static_cast<ElementType>(tensor.elem_type())))
@@ -283,8 +286,7 @@ class Loader {
     if (depth > kMaxNesting)
       throw Error("functions or conditions of the model are nested more than ", kMaxNesting,
                   " deep");
-    if (nodes.size() > kMaxNodes)
-      throw Error("the model has more than ", kMaxNodes, " nodes");
+    if (nodes.size() > kMaxNodes) throw Error("the model has more than ", kMaxNodes, " nodes");
     for (const NodeProto& node : nodes) {
       for (const std::string& output : node.output()) {
         if (output.empty()) continue;
@@ -353,8 +355,8 @@ class Loader {
                   " to ", kNewestOpset, " are supported: convert it with onnx.version_converter");
     if (version > kNewestOpset)
       throw Error("the model's operators are of version ", version, "; versions ", kOldestOpset,
-                  " to ", kNewestOpset, " are supported: export the model with opset_version=",
-                  kNewestOpset);
+                  " to ", kNewestOpset,
+                  " are supported: export the model with opset_version=", kNewestOpset);
     return version;
   }
 
@@ -373,8 +375,8 @@ class Loader {
   void add_call(const FunctionProto& function, const NodeProto& node,
                 const std::vector<Value*>& inputs, const std::vector<Value*>& outputs,
                 const Scope& outer, int depth) {
-    const Opsets opsets = function.opset_import_size() > 0 ? opsets_of(function.opset_import())
-                                                           : *outer.opsets;
+    const Opsets opsets =
+        function.opset_import_size() > 0 ? opsets_of(function.opset_import()) : *outer.opsets;
     Arguments arguments;
     for (const AttributeProto& attribute : function.attribute_proto())
       arguments[attribute.name()] = attribute;

@@ -1,7 +1,7 @@
 // What a model of ONNX says of itself beside its graph, in metadata_props.
 //
-//   crema.origin   Origin (proto/net.proto) as a prototxt: classes, what becomes of pixels, who made it
-//   crema.labels   names of classes as a JSON array, for other programs
+//   crema.origin   Origin (proto/net.proto) as a prototxt: classes, what becomes of pixels, who
+//   made it crema.labels   names of classes as a JSON array, for other programs
 #pragma once
 
 #include "proto/net.pb.h"

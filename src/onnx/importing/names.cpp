@@ -44,12 +44,33 @@ std::string_view without_frame(std::string_view name) {
 
 // Takes "weight" off "conv1.weight", and operators of TensorFlow off "conv1/Conv2D".
 std::string_view without_last_word(std::string_view name) {
-  static constexpr std::array<std::string_view, 27> kWords = {
-      "weight",    "weights",    "bias",    "kernel",     "gamma",  "beta",
-      "scale",     "moving_mean", "moving_variance", "running_mean", "running_var",
-      "embeddings", "embedding", "alpha",   "Conv2D",     "MatMul", "BiasAdd",
-      "depthwise", "Tensordot",  "Conv1D",  "Conv3D",     "FusedBatchNormV3",
-      "depthwise_kernel", "pointwise_kernel", "recurrent_kernel", "weight_ih", "weight_hh"};
+  static constexpr std::array<std::string_view, 27> kWords = {"weight",
+                                                              "weights",
+                                                              "bias",
+                                                              "kernel",
+                                                              "gamma",
+                                                              "beta",
+                                                              "scale",
+                                                              "moving_mean",
+                                                              "moving_variance",
+                                                              "running_mean",
+                                                              "running_var",
+                                                              "embeddings",
+                                                              "embedding",
+                                                              "alpha",
+                                                              "Conv2D",
+                                                              "MatMul",
+                                                              "BiasAdd",
+                                                              "depthwise",
+                                                              "Tensordot",
+                                                              "Conv1D",
+                                                              "Conv3D",
+                                                              "FusedBatchNormV3",
+                                                              "depthwise_kernel",
+                                                              "pointwise_kernel",
+                                                              "recurrent_kernel",
+                                                              "weight_ih",
+                                                              "weight_hh"};
   bool goes_on = true;
   while (goes_on) {
     goes_on = false;
@@ -70,10 +91,12 @@ std::string_view without_last_word(std::string_view name) {
 bool is_made_up(std::string_view name) {
   if (name.size() < 3 || is_number(name) || name.find("::") != std::string_view::npos) return true;
   const std::string small = lower(name);
-  for (const std::string_view front : {"val_", "const", "_v_", "fold", "tmp", "new_shape", "value"}) {
+  for (const std::string_view front :
+       {"val_", "const", "_v_", "fold", "tmp", "new_shape", "value"}) {
     if (small.starts_with(front)) return true;
   }
-  return small.find("constant") != std::string::npos || small.find("const_fold") != std::string::npos;
+  return small.find("constant") != std::string::npos ||
+         small.find("const_fold") != std::string::npos;
 }
 
 std::string name_from_weight(std::string_view weight) {
@@ -86,17 +109,43 @@ std::string name_from_weight(std::string_view weight) {
 // Operators that are modules of their own in frameworks: the last part of "/layer1/conv1/Conv" adds
 // nothing to the name.
 bool is_module(const Node& node) {
-  static constexpr std::array<std::string_view, 34> kModules = {
-      "Conv",        "ConvTranspose", "BatchNormalization", "Gemm",       "MatMul",
-      "Relu",        "LeakyRelu",     "PRelu",              "Sigmoid",    "Tanh",
-      "Elu",         "Selu",          "Celu",               "Clip",       "HardSwish",
-      "HardSigmoid", "Softplus",      "Gelu",               "Mish",       "Swish",
-      "MaxPool",     "AveragePool",   "GlobalAveragePool",  "GlobalMaxPool", "LRN",
-      "LayerNormalization", "InstanceNormalization", "GroupNormalization", "LSTM", "GRU",
-      "RNN",         "Softmax",       "Dropout",            "Resize"};
+  static constexpr std::array<std::string_view, 34> kModules = {"Conv",
+                                                                "ConvTranspose",
+                                                                "BatchNormalization",
+                                                                "Gemm",
+                                                                "MatMul",
+                                                                "Relu",
+                                                                "LeakyRelu",
+                                                                "PRelu",
+                                                                "Sigmoid",
+                                                                "Tanh",
+                                                                "Elu",
+                                                                "Selu",
+                                                                "Celu",
+                                                                "Clip",
+                                                                "HardSwish",
+                                                                "HardSigmoid",
+                                                                "Softplus",
+                                                                "Gelu",
+                                                                "Mish",
+                                                                "Swish",
+                                                                "MaxPool",
+                                                                "AveragePool",
+                                                                "GlobalAveragePool",
+                                                                "GlobalMaxPool",
+                                                                "LRN",
+                                                                "LayerNormalization",
+                                                                "InstanceNormalization",
+                                                                "GroupNormalization",
+                                                                "LSTM",
+                                                                "GRU",
+                                                                "RNN",
+                                                                "Softmax",
+                                                                "Dropout",
+                                                                "Resize"};
   static constexpr std::array<std::string_view, 12> kLayers = {
-      "Swish", "GELU",      "HardSwish", "HardSigmoid", "Mish",    "LayerNorm",
-      "RMSNorm", "GroupNorm", "InnerProduct", "Attention", "LSTM", "GRU"};
+      "Swish",   "GELU",      "HardSwish",    "HardSigmoid", "Mish", "LayerNorm",
+      "RMSNorm", "GroupNorm", "InnerProduct", "Attention",   "LSTM", "GRU"};
   if (node.message.domain() == kLayerDomain) return is_among(node.op(), kLayers);
   return node.message.domain().empty() && is_among(node.op(), kModules);
 }
@@ -122,7 +171,8 @@ std::string name_from_path(const Node& node, std::string_view path) {
   const std::string modules = joined(parts, ".");
   if (!is_module(node)) return modules + "." + lower(last);
   const size_t number = last.find_last_of('_');
-  const bool is_again = number != std::string::npos && is_number(std::string_view(last).substr(number + 1));
+  const bool is_again =
+      number != std::string::npos && is_number(std::string_view(last).substr(number + 1));
   return is_again ? modules + last.substr(number) : modules;
 }
 

@@ -37,7 +37,8 @@ Origin origin_of_net(const std::string& path) {
 std::vector<std::string> class_names_of_nets(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const Origin origin = origin_of_net(path);
-    if (origin.class_name_size() > 0) return {origin.class_name().begin(), origin.class_name().end()};
+    if (origin.class_name_size() > 0)
+      return {origin.class_name().begin(), origin.class_name().end()};
   }
   return {};
 }
