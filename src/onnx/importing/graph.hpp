@@ -5,6 +5,10 @@
 //   infer_and_fold  gives each value its shape; what follows from constants becomes a constant
 //   simplify        rewrites nodes into what layers compute (patterns/)
 //   write_layers    gives the net (layer_writer.hpp, importers/)
+//
+// Beside the operators of ONNX, nodes of the domain "crema" are layers: the operator is the type of
+// the layer, the attributes are fields of its settings, and the inputs behind its bottoms are its
+// weights (layer_node.hpp). Patterns make such nodes, and Crema's exporter does.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +26,12 @@ namespace crema::onnx {
 
 struct Node;
 
+inline constexpr std::string_view kLayerDomain = "crema";
+/// The newest version of ONNX's operators that is known.
+inline constexpr int64_t kNewestOpset = 25;
+/// The most bytes of a constant that is computed. Constants that are only moved may be larger.
+inline constexpr int64_t kMaxFoldedBytes = int64_t{256} << 20;
+
 /// What a node makes, an input of the model, or a constant.
 struct Value {
   std::string name;
@@ -33,8 +43,12 @@ struct Value {
   bool is_output = false;
   /// The axes of an input whose size the model leaves open, such as the batch.
   std::vector<bool> open_axes = {};
+  /// The initialiser whose numbers these are, perhaps in another order or type. "": of a constant
+  /// that was computed, and of anything else.
+  std::string weight = {};
 
   bool is_constant() const { return known.constant.has_value(); }
+  const Array& values() const { return *known.constant; }
   const Shape& shape() const { return known.shape; }
   ElementType type() const { return known.type; }
 };
@@ -46,11 +60,18 @@ struct Node {
   std::vector<Value*> outputs;  // null: not wanted
 
   const std::string& op() const { return message.op_type(); }
+  /// An operator of ONNX itself.
+  bool is(std::string_view name) const { return message.domain().empty() && op() == name; }
+  bool is_layer(std::string_view type) const {
+    return message.domain() == kLayerDomain && op() == type;
+  }
   Value* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
   Value* output(size_t i = 0) const { return i < outputs.size() ? outputs[i] : nullptr; }
   /// What infer, evaluate and attributes are asked with. Valid as long as the node.
   Call call() const;
 };
+
+using NodeAttributes = std::vector<AttributeProto>;
 
 class Graph {
  public:
@@ -60,20 +81,45 @@ class Graph {
   /// In an order in which each follows what it reads.
   std::vector<Node*> nodes;
   std::vector<std::string> notes;  // for the user
+  /// Shapes that the model states for values beside its inputs, by name.
+  std::map<std::string, Operand, std::less<>> stated;
 
   /// A new value; a name that is taken gets a number.
   Value& add_value(std::string_view name);
   Value& add_constant(std::string_view name, Array values);
+  /// A node of the model behind all others.
+  Node& append(NodeProto message, int64_t opset, std::vector<Value*> inputs,
+               std::vector<Value*> outputs);
   /// A new node of ONNX's newest opset that Crema knows, in front of node `before` or, if that is
-  /// null, at the end. Types and shapes of outputs follow at once (infer), so that patterns can
-  /// look at them.
+  /// null, at the end. Types and shapes of outputs that are not known yet follow at once (infer),
+  /// so that patterns can look at them.
   Node& add_node(Node* before, std::string_view op, std::vector<Value*> inputs,
-                 std::vector<Value*> outputs);
+                 std::vector<Value*> outputs, NodeAttributes attributes = {});
+  /// The same with one output, a new value, which is returned.
+  Value& add_step(Node* before, std::string_view op, std::vector<Value*> inputs,
+                  NodeAttributes attributes = {});
+  /// A node of the domain "crema". Types and shapes of the outputs are the caller's.
+  Node& add_layer(Node* before, std::string_view type, std::vector<Value*> inputs,
+                  std::vector<Value*> outputs, NodeAttributes attributes = {});
+  /// The same with one output, a new value of that type and shape, which is returned.
+  Value& add_layer_step(Node* before, std::string_view type, std::vector<Value*> inputs,
+                        ElementType element, const Shape& shape, NodeAttributes attributes = {});
+  /// A new node makes output 0 of `node` from now on; it stands in its place and has its name. The
+  /// old node makes it no more, and is dead if it has no other output.
+  Node& substitute(Node& node, std::string_view op, std::vector<Value*> inputs,
+                   NodeAttributes attributes = {});
+  Node& substitute_layer(Node& node, std::string_view type, std::vector<Value*> inputs,
+                         NodeAttributes attributes = {});
+
   /// The nodes that read the value, each once.
   const std::vector<Node*>& readers(const Value& value) const;
   /// The only node that reads the value, if the value is no output of the model; else null.
   Node* only_reader(const Value& value) const;
-  /// All readers of `old` read `by`; an output of the model keeps its name, which `by` takes.
+  /// Whether someone reads the value, or it is an output of the model.
+  bool is_wanted(const Value& value) const { return value.is_output || !readers(value).empty(); }
+  /// All readers of `old` read `by`; an output of the model keeps its name, which `by` takes. Where
+  /// `by` cannot take it, as an input, a constant or an output itself, `old` stays what it is for
+  /// the output. Nothing reads `old` in front of what makes `by`.
   void replace(Value& old, Value& by);
   void set_input(Node& node, size_t i, Value* value);
   /// Removes nodes none of whose outputs is read or an output of the model, again and again.
@@ -81,9 +127,16 @@ class Graph {
   Value* find(std::string_view value_name) const;
 
  private:
+  Node& insert(Node* before, Node node);
+  void forget_reader(const Value& value, const Node& node);
+  Node& substitute_in(Node& node, std::string_view domain, std::string_view op,
+                      std::vector<Value*> inputs, NodeAttributes attributes);
+  std::string free_name(std::string_view wanted);
+
   std::deque<Value> values_;
   std::deque<Node> node_store_;
   std::map<std::string, Value*, std::less<>> by_name_;
+  std::map<std::string, int, std::less<>> numbers_;  // the last one that a name got
   std::map<const Value*, std::vector<Node*>> readers_;
 };
 
@@ -92,9 +145,18 @@ using InputShapes = std::map<std::string, Shape, std::less<>>;
 
 /// Error for a model that is none: cycles, values that nobody makes or two nodes make, opsets or
 /// operators that are not known (all of them in one message, with nodes' names), loops. Sizes of
-/// inputs that the model leaves open are those of `shapes`, else 1, with a note.
+/// inputs that the model leaves open are those of `shapes`, else 1, with a note. Values have shapes
+/// then, and constants are folded as by infer_and_fold(), because conditions may depend on them.
 std::unique_ptr<Graph> load_graph(const ModelProto& model, const InputShapes& shapes);
+/// Gives the outputs of one node types and shapes, and values where these follow. Errors name the
+/// node.
+void infer_node(Graph& graph, Node& node);
+/// infer_node() for all nodes in their order. Nodes whose outputs are constants go.
 void infer_and_fold(Graph& graph);
 void simplify(Graph& graph);
+
+/// "node '/layer1/Conv' (Conv)", or "node (Conv) that makes 'x'" where it has no name.
+std::string described(const Node& node);
+std::string described(const NodeProto& node);
 
 }  // namespace crema::onnx

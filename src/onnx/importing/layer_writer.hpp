@@ -9,10 +9,11 @@
 // operator can be evaluated.
 #pragma once
 
-#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "onnx/importing/graph.hpp"
@@ -20,31 +21,48 @@
 
 namespace crema::onnx {
 
+/// A bottom or a top of a layer: a value of the graph, or a blob between two layers of one node.
+struct LayerEnd {
+  LayerEnd(const Value* of) : value(of) {}
+  LayerEnd(const Value& of) : value(&of) {}
+  LayerEnd(std::string name) : blob(std::move(name)) {}
+  /// For a top: the value is this blob from then on, as of a layer in place.
+  LayerEnd(const Value& of, std::string name) : value(&of), blob(std::move(name)) {}
+
+  const Value* value = nullptr;
+  std::string blob = {};
+};
+
 class LayerWriter {
  public:
   explicit LayerWriter(const Graph& graph);
 
-  /// Appends a layer that computes the node, or the last step of it: its name follows from the
-  /// node's (or, with weights, from theirs). Constants among the bottoms become layers of type
-  /// Parameter in front of it, which do not learn. The reference is valid until the next add().
-  LayerParameter& add(const Node& node, std::string_view type, const std::vector<Value*>& bottoms,
-                      const std::vector<Value*>& tops);
-  /// The same for bottoms and tops by blob names, as of steps inside of one node.
-  LayerParameter& add_named(const Node& node, std::string_view type,
-                            const std::vector<std::string>& bottoms,
-                            const std::vector<std::string>& tops);
-  /// A name for a blob between two layers of one node; `what` says which: "padded".
+  const Graph& graph() const { return graph_; }
+
+  /// Appends a layer that computes the node, or a step of it. Its name follows from the node's (or,
+  /// with weights, from theirs); `step`, if given, is appended: "conv1_pad". Constants among the
+  /// bottoms become layers of type Parameter in front of it. A top that is null, or that nobody
+  /// wants, gets a blob that a layer Silence reads. ReLU and Dropout run in place where nothing
+  /// else reads their bottom. The reference is valid as long as the writer.
+  LayerParameter& add(const Node& node, std::string_view type, const std::vector<LayerEnd>& bottoms,
+                      const std::vector<LayerEnd>& tops, std::string_view step = {});
+  /// A name for a blob between two layers of one node; `what` says which: "pad".
   std::string inner_blob(const Node& node, std::string_view what);
-  /// The blob of a value. A constant gets its layer of type Parameter.
+  /// The blob of a value. A constant gets its layer of type Parameter, which learns if the constant
+  /// is a weight of the model.
   std::string blob(const Value& value);
+  /// Value `to` has the same numbers as `from`: it is the same blob.
+  void alias(const Value& from, const Value& to);
+  /// Whether a layer of the node may write over the blob of the value: nothing else reads it.
+  bool can_overwrite(const Node& node, const Value& value) const;
   /// Appends the values as the next blob of the layer, as f32 (or f64 if they are DOUBLE), in
   /// `shape`.
-  void add_weights(LayerParameter& layer, const Array& values, const Shape& shape);
-  void add_weights(LayerParameter& layer, const Array& values) {
+  static void add_weights(LayerParameter& layer, const Array& values, const Shape& shape);
+  static void add_weights(LayerParameter& layer, const Array& values) {
     add_weights(layer, values, values.shape());
   }
   /// Gives the layer the learning rate 0 for its parameters.
-  void freeze(LayerParameter& layer, int parameters);
+  static void freeze(LayerParameter& layer, int parameters);
   void note(std::string text);
 
   /// Input layers, the layers of all nodes, and what the user is told. Error with all nodes that no
@@ -52,13 +70,30 @@ class LayerWriter {
   static NetParameter write(const Graph& graph, std::vector<std::string>& notes);
 
  private:
-  std::string layer_name(const Node& node);
+  struct Mark;
+
+  Mark mark() const;
+  void go_back(const Mark& mark);
+  std::string layer_name(const Node& node, std::string_view step);
+  std::string unused(std::string_view wanted, bool is_blob);
+  std::string top_of(const LayerEnd& top, const std::string& layer, size_t index, bool is_only);
+  void set_blob(const Value& value, const std::string& name);
+  void write_inputs();
+  void write_node(const Node& node, std::vector<std::string>& refused);
+  void write_operator(const Node& node);
+  void write_outputs();
+  void silence();
 
   const Graph& graph_;
   NetParameter net_;
   std::vector<std::string> notes_;
   std::map<const Value*, std::string> blobs_;
-  std::map<std::string, int, std::less<>> taken_;
+  std::set<std::string, std::less<>> shared_;  // blobs of several values
+  std::set<std::string, std::less<>> taken_blobs_, taken_layers_;
+  std::map<std::string, int, std::less<>> numbers_;
+  // What a node that is given up takes back.
+  std::vector<const Value*> blob_journal_;
+  std::vector<std::pair<bool, std::string>> name_journal_;
 };
 
 /// Thrown by an importer for a form of the operator that its layers do not compute.
@@ -71,9 +106,11 @@ using Importer = void (*)(const Node& node, LayerWriter& writer);
 class ImporterTable {
  public:
   static const ImporterTable& instance();
-  void add(std::string_view op, Importer importer);
-  /// For operators of another domain than ONNX's: "crema", "com.microsoft".
+  void add(std::string_view op, Importer importer) { add({}, op, importer); }
+  /// For operators of another domain than ONNX's: "com.microsoft". Those of "crema" have one
+  /// importer, which is called "".
   void add(std::string_view domain, std::string_view op, Importer importer);
+  /// Null if there is none.
   Importer find(std::string_view domain, std::string_view op) const;
 
  private:

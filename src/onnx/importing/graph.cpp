@@ -1,0 +1,252 @@
+#include "onnx/importing/graph.hpp"
+
+#include <algorithm>
+
+namespace crema::onnx {
+
+namespace {
+
+std::string described_as(const std::string& name, const std::string& op, const std::string& domain,
+                         const std::string& made) {
+  const std::string type = domain.empty() ? op : domain + "." + op;
+  if (!name.empty()) return text("node '", name, "' (", type, ")");
+  if (!made.empty()) return text("node (", type, ") that makes '", made, "'");
+  return text("node (", type, ")");
+}
+
+}  // namespace
+
+std::string described(const NodeProto& node) {
+  return described_as(node.name(), node.op_type(), node.domain(),
+                      node.output_size() > 0 ? node.output(0) : std::string());
+}
+
+std::string described(const Node& node) {
+  std::string made;
+  for (const Value* output : node.outputs) {
+    if (output != nullptr && made.empty()) made = output->name;
+  }
+  return described_as(node.message.name(), node.op(), node.message.domain(), made);
+}
+
+Call Node::call() const {
+  std::vector<const Operand*> operands;
+  operands.reserve(inputs.size());
+  for (const Value* input : inputs) operands.push_back(input == nullptr ? nullptr : &input->known);
+  return Call(message, opset, std::move(operands));
+}
+
+std::string Graph::free_name(std::string_view wanted) {
+  std::string base = wanted.empty() ? std::string("value") : std::string(wanted);
+  if (!by_name_.contains(base)) return base;
+  int& number = numbers_[base];
+  for (;;) {
+    std::string numbered = text(base, "_", ++number);
+    if (!by_name_.contains(numbered)) return numbered;
+  }
+}
+
+Value& Graph::add_value(std::string_view wanted) {
+  values_.emplace_back();
+  Value& value = values_.back();
+  value.name = free_name(wanted);
+  by_name_[value.name] = &value;
+  return value;
+}
+
+Value& Graph::add_constant(std::string_view wanted, Array values) {
+  Value& value = add_value(wanted);
+  value.known.type = values.type();
+  value.known.shape = values.shape();
+  value.known.constant = std::move(values);
+  return value;
+}
+
+Node& Graph::insert(Node* before, Node node) {
+  node_store_.push_back(std::move(node));
+  Node& stored = node_store_.back();
+  NodeProto& message = stored.message;
+  message.clear_input();
+  message.clear_output();
+  for (const Value* input : stored.inputs) {
+    message.add_input(input == nullptr ? std::string() : input->name);
+    if (input == nullptr) continue;
+    std::vector<Node*>& list = readers_[input];
+    if (list.empty() || list.back() != &stored) list.push_back(&stored);
+  }
+  for (size_t i = 0; i < stored.outputs.size(); ++i) {
+    Value* const output = stored.outputs[i];
+    message.add_output(output == nullptr ? std::string() : output->name);
+    if (output == nullptr) continue;
+    output->producer = &stored;
+    output->output = i;
+  }
+  const auto place =
+      before == nullptr ? nodes.end() : std::find(nodes.begin(), nodes.end(), before);
+  nodes.insert(place, &stored);
+  return stored;
+}
+
+Node& Graph::append(NodeProto message, int64_t opset, std::vector<Value*> node_inputs,
+                    std::vector<Value*> node_outputs) {
+  Node node;
+  node.message = std::move(message);
+  node.opset = opset;
+  node.inputs = std::move(node_inputs);
+  node.outputs = std::move(node_outputs);
+  return insert(nullptr, std::move(node));
+}
+
+Node& Graph::add_node(Node* before, std::string_view op, std::vector<Value*> node_inputs,
+                      std::vector<Value*> node_outputs, NodeAttributes attributes) {
+  Node node;
+  node.message.set_op_type(std::string(op));
+  if (before != nullptr) node.message.set_name(before->message.name());
+  for (AttributeProto& attribute : attributes) *node.message.add_attribute() = std::move(attribute);
+  node.opset = kNewestOpset;
+  node.inputs = std::move(node_inputs);
+  node.outputs = std::move(node_outputs);
+  Node& added = insert(before, std::move(node));
+  const bool is_known = std::ranges::all_of(added.outputs, [](const Value* output) {
+    return output == nullptr || output->known.type != TensorProto::UNDEFINED;
+  });
+  if (!is_known) infer_node(*this, added);
+  return added;
+}
+
+Value& Graph::add_step(Node* before, std::string_view op, std::vector<Value*> node_inputs,
+                       NodeAttributes attributes) {
+  const std::string near =
+      before != nullptr && before->output() != nullptr ? before->output()->name : "step";
+  Value& made = add_value(near + "_" + std::string(op));
+  add_node(before, op, std::move(node_inputs), {&made}, std::move(attributes));
+  return made;
+}
+
+Node& Graph::add_layer(Node* before, std::string_view type, std::vector<Value*> node_inputs,
+                       std::vector<Value*> node_outputs, NodeAttributes attributes) {
+  Node node;
+  node.message.set_op_type(std::string(type));
+  node.message.set_domain(std::string(kLayerDomain));
+  if (before != nullptr) node.message.set_name(before->message.name());
+  for (AttributeProto& attribute : attributes) *node.message.add_attribute() = std::move(attribute);
+  node.opset = 1;
+  node.inputs = std::move(node_inputs);
+  node.outputs = std::move(node_outputs);
+  return insert(before, std::move(node));
+}
+
+Value& Graph::add_layer_step(Node* before, std::string_view type, std::vector<Value*> node_inputs,
+                             ElementType element, const Shape& shape, NodeAttributes attributes) {
+  const std::string near =
+      before != nullptr && before->output() != nullptr ? before->output()->name : "step";
+  Value& made = add_value(near + "_" + std::string(type));
+  made.known.type = element;
+  made.known.shape = shape;
+  add_layer(before, type, std::move(node_inputs), {&made}, std::move(attributes));
+  return made;
+}
+
+Node& Graph::substitute_in(Node& node, std::string_view domain, std::string_view op,
+                           std::vector<Value*> node_inputs, NodeAttributes attributes) {
+  Value* const made = node.output();
+  node.outputs[0] = nullptr;
+  node.message.set_output(0, "");
+  return domain.empty()
+             ? add_node(&node, op, std::move(node_inputs), {made}, std::move(attributes))
+             : add_layer(&node, op, std::move(node_inputs), {made}, std::move(attributes));
+}
+
+Node& Graph::substitute(Node& node, std::string_view op, std::vector<Value*> node_inputs,
+                        NodeAttributes attributes) {
+  return substitute_in(node, {}, op, std::move(node_inputs), std::move(attributes));
+}
+
+Node& Graph::substitute_layer(Node& node, std::string_view type, std::vector<Value*> node_inputs,
+                              NodeAttributes attributes) {
+  return substitute_in(node, kLayerDomain, type, std::move(node_inputs), std::move(attributes));
+}
+
+const std::vector<Node*>& Graph::readers(const Value& value) const {
+  static const std::vector<Node*> none;
+  const auto found = readers_.find(&value);
+  return found == readers_.end() ? none : found->second;
+}
+
+Node* Graph::only_reader(const Value& value) const {
+  const std::vector<Node*>& list = readers(value);
+  return !value.is_output && list.size() == 1 ? list.front() : nullptr;
+}
+
+void Graph::forget_reader(const Value& value, const Node& node) {
+  const auto found = readers_.find(&value);
+  if (found != readers_.end()) std::erase(found->second, &node);
+}
+
+void Graph::set_input(Node& node, size_t i, Value* value) {
+  if (node.inputs.size() <= i) {
+    node.inputs.resize(i + 1);
+    while (static_cast<size_t>(node.message.input_size()) <= i) node.message.add_input("");
+  }
+  Value* const old = node.inputs[i];
+  node.inputs[i] = value;
+  node.message.set_input(static_cast<int>(i), value == nullptr ? std::string() : value->name);
+  if (old != nullptr && std::ranges::find(node.inputs, old) == node.inputs.end())
+    forget_reader(*old, node);
+  if (value == nullptr) return;
+  std::vector<Node*>& list = readers_[value];
+  if (std::ranges::find(list, &node) == list.end()) list.push_back(&node);
+}
+
+void Graph::replace(Value& old, Value& by) {
+  if (&old == &by) return;
+  const std::vector<Node*> list = readers(old);
+  for (Node* node : list) {
+    for (size_t i = 0; i < node->inputs.size(); ++i) {
+      if (node->inputs[i] == &old) set_input(*node, i, &by);
+    }
+  }
+  if (!old.is_output || by.is_input || by.is_output || by.producer == nullptr) return;
+  const std::string kept = old.name;
+  by_name_.erase(old.name);
+  by_name_.erase(by.name);
+  by.name = kept;
+  by_name_[kept] = &by;
+  old.is_output = false;
+  old.name = free_name(kept);
+  by_name_[old.name] = &old;
+  by.is_output = true;
+  std::ranges::replace(outputs, &old, &by);
+}
+
+void Graph::remove_dead() {
+  std::vector<Node*> kept;
+  kept.reserve(nodes.size());
+  for (auto each = nodes.rbegin(); each != nodes.rend(); ++each) {
+    Node& node = **each;
+    const bool is_read = std::ranges::any_of(node.outputs, [&](const Value* output) {
+      return output != nullptr && output->producer == &node && is_wanted(*output);
+    });
+    if (is_read) {
+      kept.push_back(&node);
+      continue;
+    }
+    for (const Value* input : node.inputs) {
+      if (input != nullptr) forget_reader(*input, node);
+    }
+    for (Value* output : node.outputs) {
+      if (output != nullptr && output->producer == &node) output->producer = nullptr;
+    }
+    node.inputs.clear();
+    node.outputs.clear();
+  }
+  std::ranges::reverse(kept);
+  nodes = std::move(kept);
+}
+
+Value* Graph::find(std::string_view value_name) const {
+  const auto found = by_name_.find(value_name);
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+}  // namespace crema::onnx
