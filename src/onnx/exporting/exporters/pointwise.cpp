@@ -13,8 +13,7 @@ template <const char* kOperator>
 void export_plain(const ExportedLayer& layer, GraphBuilder& graph) {
   graph.add(kOperator, {layer.input()}, {}, layer.output());
 }
-constexpr char kSigmoid[] = "Sigmoid", kTanh[] = "Tanh", kAbs[] = "Abs", kSoftplus[] = "Softplus",
-               kErf[] = "Erf", kSin[] = "Sin", kCos[] = "Cos", kSoftsign[] = "Softsign";
+constexpr char kSigmoid[] = "Sigmoid", kTanh[] = "Tanh", kAbs[] = "Abs", kSoftplus[] = "Softplus";
 
 void export_relu(const ExportedLayer& layer, GraphBuilder& graph) {
   rectified(graph, layer.input(), layer.param().relu_param().negative_slope(), layer.output());
@@ -41,17 +40,6 @@ void export_elu(const ExportedLayer& layer, GraphBuilder& graph) {
   const ELUParameter& settings = layer.param().elu_param();
   const std::string y = graph.add("Elu", {layer.input()}, {{"alpha", settings.alpha()}});
   finish(layer, graph, times(graph, y, settings.lambda()));
-}
-
-void export_selu(const ExportedLayer& layer, GraphBuilder& graph) {
-  const SELUParameter& settings = layer.param().selu_param();
-  graph.add("Selu", {layer.input()}, {{"alpha", settings.alpha()}, {"gamma", settings.gamma()}},
-            layer.output());
-}
-
-void export_celu(const ExportedLayer& layer, GraphBuilder& graph) {
-  graph.add("Celu", {layer.input()}, {{"alpha", layer.param().celu_param().alpha()}},
-            layer.output());
 }
 
 void export_gelu(const ExportedLayer& layer, GraphBuilder& graph) {
@@ -174,12 +162,9 @@ void export_noise(const ExportedLayer& layer, GraphBuilder& graph) {
 void add_pointwise_exporters(ExporterTable& table) {
   table.add("AbsVal", export_plain<kAbs>);
   table.add("BNLL", export_plain<kSoftplus>);
-  table.add("CELU", export_celu);
   table.add("Clip", export_clip);
-  table.add("Cos", export_plain<kCos>);
   table.add("Dropout", export_dropout);
   table.add("ELU", export_elu);
-  table.add("Erf", export_plain<kErf>);
   table.add("Exp", export_exp);
   table.add("GELU", export_gelu);
   table.add("HardSigmoid", export_hard_sigmoid);
@@ -191,10 +176,7 @@ void add_pointwise_exporters(ExporterTable& table) {
   table.add("Power", export_power);
   table.add("ReLU", export_relu);
   table.add("ReLU6", export_relu6);
-  table.add("SELU", export_selu);
   table.add("Sigmoid", export_plain<kSigmoid>);
-  table.add("Sin", export_plain<kSin>);
-  table.add("Softsign", export_plain<kSoftsign>);
   table.add("SpatialDropout", export_unchanged);
   table.add("Split", export_unchanged);
   table.add("Swish", export_swish);

@@ -188,14 +188,6 @@ void export_reorg(const ExportedLayer& layer, GraphBuilder& graph) {
                 {0, 3, 5, 1, 2, 4});
 }
 
-void export_pixel_shuffle(const ExportedLayer& layer, GraphBuilder& graph) {
-  const PixelShuffleParameter& settings = layer.param().pixel_shuffle_param();
-  const bool position_first = settings.order() == PixelShuffleParameter::BLOCK_FIRST;
-  if (settings.inverse())
-    return export_to_channels(layer, graph, settings.factor(), position_first);
-  export_to_pixels(layer, graph, settings.factor(), position_first);
-}
-
 void export_pad(const ExportedLayer& layer, GraphBuilder& graph) {
   const PadParameter& settings = layer.param().pad_param();
   const int rank = layer.bottom().rank();
@@ -253,7 +245,6 @@ void add_shape_exporters(ExporterTable& table) {
   table.add("Flip", export_flip);
   table.add("Pad", export_pad);
   table.add("Permute", export_permute);
-  table.add("PixelShuffle", export_pixel_shuffle);
   table.add("Reorg", export_reorg);
   table.add("Repeat", export_repeat);
   table.add("Reshape", export_shape);

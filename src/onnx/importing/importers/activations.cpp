@@ -17,17 +17,13 @@ LayerParameter& pointwise(const Node& node, LayerWriter& writer, std::string_vie
 // Operators whose layer has no settings.
 void import_plain_function(const Node& node, LayerWriter& writer) {
   static const std::map<std::string, std::string, std::less<>> kTypes = {{"Abs", "AbsVal"},
-                                                                         {"Cos", "Cos"},
-                                                                         {"Erf", "Erf"},
                                                                          {"Exp", "Exp"},
                                                                          {"HardSwish", "HardSwish"},
                                                                          {"Log", "Log"},
                                                                          {"Mish", "Mish"},
                                                                          {"Relu", "ReLU"},
                                                                          {"Sigmoid", "Sigmoid"},
-                                                                         {"Sin", "Sin"},
                                                                          {"Softplus", "BNLL"},
-                                                                         {"Softsign", "Softsign"},
                                                                          {"Tanh", "TanH"}};
   pointwise(node, writer, kTypes.find(node.op())->second);
 }
@@ -52,18 +48,29 @@ void import_elu(const Node& node, LayerWriter& writer) {
 }
 
 void import_selu(const Node& node, LayerWriter& writer) {
+  constexpr double kAlpha = 1.67326319217681884765625, kGamma = 1.05070102214813232421875;
   const Call call = node.call();
-  SELUParameter settings;
-  const double alpha = call.get_float("alpha", settings.alpha());
-  const double gamma = call.get_float("gamma", settings.gamma());
-  settings.set_alpha(static_cast<float>(alpha));
-  settings.set_gamma(static_cast<float>(gamma));
-  *pointwise(node, writer, "SELU").mutable_selu_param() = settings;
+  ELUParameter& settings = *pointwise(node, writer, "ELU").mutable_elu_param();
+  settings.set_alpha(static_cast<float>(call.get_float("alpha", kAlpha)));
+  settings.set_lambda(static_cast<float>(call.get_float("gamma", kGamma)));
 }
 
+// alpha * ELU(x / alpha) where x < 0, and x elsewhere.
 void import_celu(const Node& node, LayerWriter& writer) {
-  const double alpha = node.call().get_float("alpha", 1);
-  pointwise(node, writer, "CELU").mutable_celu_param()->set_alpha(static_cast<float>(alpha));
+  const auto alpha = static_cast<float>(node.call().get_float("alpha", 1));
+  if (alpha == 1) {
+    pointwise(node, writer, "ELU");
+    return;
+  }
+  need_floats(node);
+  if (alpha == 0) give_up("alpha 0");
+  const std::string scaled = writer.inner_blob(node, "scaled");
+  const std::string bent = writer.inner_blob(node, "bent");
+  writer.add(node, "Power", {node.input(0)}, {scaled}, "scaled")
+      .mutable_power_param()
+      ->set_scale(1 / alpha);
+  writer.add(node, "ELU", {scaled}, {bent}, "bent");
+  writer.add(node, "Power", {bent}, {node.output()}).mutable_power_param()->set_scale(alpha);
 }
 
 void import_hard_sigmoid(const Node& node, LayerWriter& writer) {
@@ -179,8 +186,7 @@ void import_softmax(const Node& node, LayerWriter& writer) {
 }  // namespace
 
 void add_activation_importers(ImporterTable& table) {
-  for (const char* op : {"Abs", "Cos", "Erf", "Exp", "HardSwish", "Log", "Mish", "Relu", "Sigmoid",
-                         "Sin", "Softplus", "Softsign", "Tanh"})
+  for (const char* op : {"Abs", "Exp", "HardSwish", "Log", "Mish", "Relu", "Sigmoid", "Softplus", "Tanh"})
     table.add(op, import_plain_function);
   for (const char* op : {"Neg", "Sqrt", "Reciprocal"}) table.add(op, import_power_of);
   table.add("LeakyRelu", import_leaky_relu);

@@ -89,17 +89,27 @@ void import_concat(const Node& node, LayerWriter& writer) {
   layer.mutable_concat_param()->set_axis(axis);
 }
 
+// Reorg moves blocks of pixels to channels with the channel outermost; SpaceToDepth has it innermost.
 void import_pixel_shuffle(const Node& node, LayerWriter& writer) {
   const Call call = node.call();
-  const bool is_inverse = node.op() == "SpaceToDepth";
-  const bool is_first = !is_inverse && call.get_string("mode", "DCR") == "CRD";
-  PixelShuffleParameter& settings =
-      *writer.add(node, "PixelShuffle", {node.input(0)}, {node.output()})
-           .mutable_pixel_shuffle_param();
-  settings.set_factor(as_setting(call.need_int("blocksize")));
-  settings.set_order(is_first ? PixelShuffleParameter::CHANNEL_FIRST
-                              : PixelShuffleParameter::BLOCK_FIRST);
-  if (is_inverse) settings.set_inverse(true);
+  const auto side = as_setting(call.need_int("blocksize"));
+  if (node.op() == "SpaceToDepth") {
+    const std::string blocks = writer.inner_blob(node, "blocks");
+    ReorgParameter& reorg =
+        *writer.add(node, "Reorg", {node.input(0)}, {blocks}, "blocks").mutable_reorg_param();
+    reorg.set_stride(side);
+    reorg.set_order(ReorgParameter::CHANNEL_FIRST);
+    writer.add(node, "ShuffleChannel", {blocks}, {node.output()})
+        .mutable_shuffle_channel_param()
+        ->set_group(as_setting(node.input(0)->shape()[1]));
+    return;
+  }
+  const bool is_first = call.get_string("mode", "DCR") == "CRD";
+  ReorgParameter& reorg =
+      *writer.add(node, "Reorg", {node.input(0)}, {node.output()}).mutable_reorg_param();
+  reorg.set_stride(side);
+  reorg.set_reverse(true);
+  if (is_first) reorg.set_order(ReorgParameter::CHANNEL_FIRST);
 }
 
 PadParameter::Mode pad_mode(const std::string& mode) {
