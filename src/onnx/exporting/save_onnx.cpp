@@ -148,7 +148,6 @@ class Exporting {
     if (from != name || end.known || is_input) {
       graph_.begin_layer(name, end.open_batch);
       if (end.known || is_input) name = graph_.new_name(end.name + "_output");
-      Names made{name};
       NodeProto& node = *graph_.graph().add_node();
       node.set_op_type("Identity");
       node.set_name(graph_.new_name(name + "/Identity"));
@@ -182,12 +181,15 @@ class Exporting {
     graph_.graph().set_name(net.name().empty() ? "net" : net.name());
     model.mutable_graph()->Swap(&graph_.graph());
     if (options_.origin != nullptr) {
-      add_origin(*options_.origin, model);
+      Origin origin = *options_.origin;
       if (options_.preprocess) {
+        // The model does it: who reads the metadata must not do it again.
+        origin.clear_transform();
+        origin.clear_channel_mean();
         report.notes.push_back("the first input takes pixels from 0 to 255 in the order RGB");
-      } else {
-        add_preprocessing_metadata(*options_.origin, model);
       }
+      add_origin(origin, model);
+      add_preprocessing_metadata(origin, model);
     }
     for (const std::string& note : net_.notes()) report.notes.push_back(note);
     return model;
