@@ -6,8 +6,6 @@
 #include <cstring>
 #include <limits>
 
-#include "core/convert.hpp"
-
 namespace crema::onnx {
 
 static_assert(std::endian::native == std::endian::little, "raw_data of ONNX is little endian");
