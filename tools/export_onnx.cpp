@@ -114,17 +114,19 @@ int export_onnx(const std::vector<std::string>& arguments) {
   SourceMap source;
   read_net(FLAGS_model, param, &source);
   // What the weights say of classes and pixels goes along with them.
+  Origin origin = param.origin();
   for (const std::string& weights : options.weights) {
-    const Origin origin = origin_of_net(weights);
-    if (origin.ByteSizeLong() > 0) *param.mutable_origin() = origin;
+    const Origin written = origin_of_net(weights);
+    if (written.ByteSizeLong() > 0) origin = written;
   }
   Net net(param, source, context, options);
   const FolderBeside beside(FLAGS_o);
   const std::string file = beside.file(FLAGS_o);
-  OnnxOptions onnx_options{.opset = FLAGS_opset,
-                           .dynamic_batch = FLAGS_dynamic_batch,
-                           .fold = FLAGS_fold,
-                           .preprocess = FLAGS_preprocess};
+  const OnnxOptions onnx_options{.opset = FLAGS_opset,
+                                 .dynamic_batch = FLAGS_dynamic_batch,
+                                 .fold = FLAGS_fold,
+                                 .origin = &origin,
+                                 .preprocess = FLAGS_preprocess};
   const OnnxReport report = save_onnx(net, file, onnx_options);
   if (!net.params().segments().empty() && options.weights.empty() &&
       !onnx::is_onnx_name(FLAGS_model)) {
