@@ -10,9 +10,11 @@
 #include <optional>
 #include <vector>
 
+#include "crema/onnx.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
 #include "net/plan.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 #include "python/blob.hpp"
 #include "python/errors.hpp"
@@ -214,6 +216,26 @@ void save(const SharedNet& self, const nb::bytes& path) {
   self.holder->alone([&] { self.holder->net().save_weights(name); });
 }
 
+/// `weights`: files that the net was loaded from, of which the last that says where its weights
+/// come from counts.
+OnnxReport save_as_onnx(const SharedNet& self, const nb::bytes& path, int opset, bool dynamic_batch,
+                        bool fold, bool preprocess, const std::vector<nb::bytes>& weights) {
+  const std::string name = string_of(path);
+  std::vector<std::string> files;
+  for (const nb::bytes& file : weights) files.push_back(string_of(file));
+  return self.holder->alone([&] {
+    Origin origin;
+    for (const std::string& file : files) {
+      const Origin written = origin_of_net(file);
+      if (written.ByteSizeLong() > 0) origin = written;
+    }
+    OnnxOptions options{
+        .opset = opset, .dynamic_batch = dynamic_batch, .fold = fold, .preprocess = preprocess};
+    if (origin.ByteSizeLong() > 0) options.origin = &origin;
+    return save_onnx(self.holder->net(), name, options);
+  });
+}
+
 nb::bytes message(const SharedNet& self, bool with_weights) {
   NetParameter param;
   self.holder->alone([&] { self.holder->net().save(param); });
@@ -281,6 +303,11 @@ void bind_net(nb::module_& module) {
       .def_ro("unused", &LoadReport::unused,
               "Names of the layers with weights that the net does not have.")
       .def("__str__", &LoadReport::str);
+  nb::class_<OnnxReport>(module, "OnnxReport",
+                         "What a model of ONNX has that its reader should know.")
+      .def_ro("custom", &OnnxReport::custom,
+              "Layers that are operators of the domain \"crema\", as \"name (Type)\".")
+      .def_ro("notes", &OnnxReport::notes, "What was left out or written in another way.");
   nb::class_<SharedNet>(module, "Net", nb::is_weak_referenceable())
       .def("__init__", make_net, nb::arg("context"), nb::arg("source"), nb::arg("kind"),
            nb::kw_only(), nb::arg("train"), nb::arg("weights"), nb::arg("level"), nb::arg("stages"),
@@ -309,6 +336,8 @@ void bind_net(nb::module_& module) {
       .def("clear_gradients", clear_gradients)
       .def("load", load, nb::arg("source"), nb::arg("is_message"), nb::arg("strict"))
       .def("save", save, nb::arg("path"))
+      .def("save_onnx", save_as_onnx, nb::arg("path"), nb::arg("opset"), nb::arg("dynamic_batch"),
+           nb::arg("fold"), nb::arg("preprocess"), nb::arg("weights"))
       .def("message", message, nb::arg("with_weights"))
       .def("prototxt", prototxt)
       .def("share_with", share_with, nb::arg("other"))
