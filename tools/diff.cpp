@@ -17,7 +17,9 @@
 
 DEFINE_double(
     tolerance, 0,
-    "Values a and b count as equal where |a - b| is at most this times max(1, |a|, |b|).");
+    "Of diff: Values a and b count as equal where |a - b| is at most this times max(1, |a|, |b|). "
+    "Of others: The largest difference of an output, relative to its greatest value, that passes. "
+    "Default: 1e-4.");
 
 namespace crema::tools {
 namespace {

@@ -27,9 +27,6 @@ DEFINE_bool(fold, false, "BatchNorm, Scale and Bias become part of the weights b
 DEFINE_bool(preprocess, false,
             "Mean, scale and order of channels of the training become nodes: the model takes "
             "pixels of 0 to 255, red first.");
-DEFINE_double(tolerance, 1e-4,
-              "The largest difference of outputs, relative to the greatest value of the output, "
-              "that passes.");
 DEFINE_string(input, "",
               "Arrays for inputs: x.npy of numpy.save(), or data=x.npy,mark=y.npy by their names. "
               "Default: random values.");
@@ -70,8 +67,8 @@ void prove(Net& net, const std::string& model, const OnnxReport& report) {
   NetOptions options = net_options(Phase::test);
   options.fuse = false;
   Net again(model, net.context(), options);
-  const NetComparison comparison = compare_nets(net, again, FLAGS_tolerance);
-  bool good = print_differences(comparison.outputs, FLAGS_tolerance, "imported again") &&
+  const NetComparison comparison = compare_nets(net, again, output_tolerance());
+  bool good = print_differences(comparison.outputs, output_tolerance(), "imported again") &&
               comparison.only_a.empty() && comparison.only_b.empty();
   if (!report.custom.empty()) {
     std::printf("onnxruntime does not know the domain \"crema\" of %s\n",
@@ -81,13 +78,13 @@ void prove(Net& net, const std::string& model, const OnnxReport& report) {
     if (runtime.version.empty()) {
       std::printf("not run by onnxruntime: %s\n", printable_message(runtime.why_not).c_str());
     } else {
-      good = print_differences(differences_of(net, runtime.outputs), FLAGS_tolerance,
+      good = print_differences(differences_of(net, runtime.outputs), output_tolerance(),
                                "onnxruntime " + runtime.version) &&
              good;
     }
   }
   if (!good) {
-    throw Error("the model differs from the net by more than --tolerance=", FLAGS_tolerance,
+    throw Error("the model differs from the net by more than --tolerance=", output_tolerance(),
                 "; nothing is written");
   }
 }
