@@ -143,8 +143,8 @@ def sklearn_net(kind):
         from sklearn.preprocessing import StandardScaler
         random = numpy.random.default_rng(0)
         x = random.normal(3, 2, (120, 6)).astype(numpy.float32)
-        made = MLPRegressor((16, 8), max_iter=60, random_state=0) if kind == "regressor" else \
-            MLPClassifier((16,), max_iter=60, random_state=0)
+        made = MLPRegressor(hidden_layer_sizes=(16, 8), max_iter=60, random_state=0) if kind == "regressor" else \
+            MLPClassifier(hidden_layer_sizes=(16,), max_iter=60, random_state=0)
         y = x @ random.normal(size=6) if kind == "regressor" else (x.sum(1) * 2).astype(int) % 3
         model = make_pipeline(StandardScaler(), made) if kind != "regressor" else made
         model.fit(x, y)
