@@ -58,6 +58,8 @@ struct Node {
   int64_t opset = 0;            // the version of its domain
   std::vector<Value*> inputs;   // null: not given
   std::vector<Value*> outputs;  // null: not wanted
+  /// Of a layer: how many inputs are bottoms. Without it, constants at the end are weights.
+  std::optional<size_t> bottoms = {};
 
   const std::string& op() const { return message.op_type(); }
   /// An operator of ONNX itself.

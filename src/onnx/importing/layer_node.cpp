@@ -174,6 +174,7 @@ bool is_known_type(ElementType type) { return type != TensorProto::UNDEFINED; }
 }  // namespace
 
 size_t bottoms_of(const Node& node) {
+  if (node.bottoms) return *node.bottoms;
   size_t bottoms = node.inputs.size();
   while (bottoms > 0 && node.inputs[bottoms - 1] != nullptr &&
          node.inputs[bottoms - 1]->is_constant())
