@@ -28,7 +28,7 @@ struct Node;
 
 inline constexpr std::string_view kLayerDomain = "crema";
 /// The newest version of ONNX's operators that is known.
-inline constexpr int64_t kNewestOpset = 25;
+inline constexpr int64_t kNewestOpset = 28;
 /// The most bytes of a constant that is computed. Constants that are only moved may be larger.
 inline constexpr int64_t kMaxFoldedBytes = int64_t{256} << 20;
 

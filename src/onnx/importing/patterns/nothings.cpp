@@ -30,6 +30,10 @@ bool is_float_cast(const Node& node, const Value& x, const Value& y) {
 }
 
 bool gives_its_input(const Node& node, const Value& x, const Value& y) {
+  // Of the operators that follow, sums and products alone may have their input behind a constant.
+  const bool is_first = &x == node.input(0);
+  const bool commutes = node.is("Add") || node.is("Mul");
+  if (!is_first && !commutes) return false;
   if (node.is("Identity") || is_float_cast(node, x, y)) return true;
   if (x.shape() != y.shape() || x.type() != y.type()) return false;
   for (const char* op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"}) {
