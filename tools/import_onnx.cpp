@@ -22,7 +22,6 @@
 DECLARE_string(o);
 DECLARE_string(shape);
 DECLARE_string(input);
-DECLARE_double(tolerance);
 DECLARE_bool(prove);
 DEFINE_string(save_outputs, "",
               "Files for what the net gives: y.npy, or prob=y.npy,boxes=z.npy by their names.");
@@ -51,7 +50,8 @@ onnx::InputShapes shapes_of_flag(const std::vector<std::string>& inputs) {
 }
 
 /// Compares with onnxruntime. Error beyond the tolerance.
-void prove(Net& net, const onnx::ImportedNet& imported, const std::string& model) {
+void prove(Net& net, const onnx::ImportedNet& imported, const std::string& model,
+           double tolerance) {
   NamedArrays inputs;
   for (const onnx::ImportedNet::End& end : imported.inputs)
     inputs.emplace_back(end.name, net.input(end.name));
@@ -60,9 +60,9 @@ void prove(Net& net, const onnx::ImportedNet& imported, const std::string& model
     std::printf("not compared with onnxruntime: %s\n", printable_message(runtime.why_not).c_str());
     return;
   }
-  if (!print_differences(differences_of(net, runtime.outputs), FLAGS_tolerance,
+  if (!print_differences(differences_of(net, runtime.outputs), tolerance,
                          "onnxruntime " + runtime.version)) {
-    throw Error("the net differs from the model by more than --tolerance=", FLAGS_tolerance,
+    throw Error("the net differs from the model by more than --tolerance=", tolerance,
                 "; nothing is written");
   }
 }
@@ -90,6 +90,7 @@ int import_onnx(const std::vector<std::string>& arguments) {
   if (!FLAGS_o.empty()) {
     for (const std::string& file : {prototxt, weights}) check_replaced(file, {model});
   }
+  const double tolerance = output_tolerance();
   onnx::ImportOptions options;
   if (!FLAGS_shape.empty()) {
     std::vector<std::string> names;
@@ -106,7 +107,7 @@ int import_onnx(const std::vector<std::string>& arguments) {
   Net net(imported.net, context, net_of);
   fill_inputs(net, arrays_of_flag(FLAGS_input, net.inputs()));
   net.forward();
-  if (FLAGS_prove) prove(net, imported, model);
+  if (FLAGS_prove) prove(net, imported, model, tolerance);
   save_outputs(net);
   if (FLAGS_o.empty()) return 0;
   std::error_code error;
