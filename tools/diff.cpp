@@ -3,6 +3,7 @@
 #include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -17,8 +18,8 @@
 DEFINE_double(
     tolerance, 0,
     "Of diff: Values a and b count as equal where |a - b| is at most this times max(1, |a|, |b|). "
-    "Of others: The largest difference of outputs that passes, relative to the greatest value of "
-    "the output. Default: 1e-4.");
+    "Of others: The largest difference of an output, relative to its greatest value, that passes. "
+    "Default: 1e-4.");
 
 namespace crema::tools {
 namespace {
@@ -171,7 +172,9 @@ int diff(const std::vector<std::string>& arguments) {
   if (arguments.size() != 2)
     throw Error("diff takes two files, as in `crema diff A.caffemodel B.caffemodel`; got ",
                 arguments.size(), " arguments");
-  tolerance_flag(0);
+  if (!(FLAGS_tolerance >= 0))
+    throw Error("--tolerance ", FLAGS_tolerance,
+                std::isnan(FLAGS_tolerance) ? " is no number" : " is negative", "; give 0 or more");
   ArrayFile a, b;
   read_net_arrays(arguments[0], a);
   read_net_arrays(arguments[1], b);

@@ -20,8 +20,7 @@
 #include "tools/output_file.hpp"
 #include "tools/terminal.hpp"
 
-DEFINE_string(o, "",
-              "Of export-onnx: The .onnx file to write. Of import-onnx: The folder to write to.");
+DEFINE_string(o, "", "What to write. Of export-onnx: the .onnx file. Of import-onnx: a folder.");
 DEFINE_int32(opset, 17, "Version of ONNX's operators, 13 to 23.");
 DEFINE_bool(dynamic_batch, false, "Leave the batch of inputs and outputs open.");
 DEFINE_bool(fold, false, "BatchNorm, Scale and Bias become part of the weights beside them.");
@@ -63,13 +62,13 @@ class FolderBeside {
 };
 
 /// Error unless the model gives what the net gives.
-void prove(Net& net, const std::string& model, const OnnxReport& report, double tolerance) {
+void prove(Net& net, const std::string& model, const OnnxReport& report) {
   fill_inputs(net, arrays_of_flag(FLAGS_input, net.inputs()));
   NetOptions options = net_options(Phase::test);
   options.fuse = false;
   Net again(model, net.context(), options);
-  const NetComparison comparison = compare_nets(net, again, tolerance);
-  bool good = print_differences(comparison.outputs, tolerance, "imported again") &&
+  const NetComparison comparison = compare_nets(net, again, output_tolerance());
+  bool good = print_differences(comparison.outputs, output_tolerance(), "imported again") &&
               comparison.only_a.empty() && comparison.only_b.empty();
   if (!report.custom.empty()) {
     std::printf("onnxruntime does not know the domain \"crema\" of %s\n",
@@ -79,13 +78,13 @@ void prove(Net& net, const std::string& model, const OnnxReport& report, double 
     if (runtime.version.empty()) {
       std::printf("not run by onnxruntime: %s\n", printable_message(runtime.why_not).c_str());
     } else {
-      good = print_differences(differences_of(net, runtime.outputs), tolerance,
+      good = print_differences(differences_of(net, runtime.outputs), output_tolerance(),
                                "onnxruntime " + runtime.version) &&
              good;
     }
   }
   if (!good) {
-    throw Error("the model differs from the net by more than --tolerance=", tolerance,
+    throw Error("the model differs from the net by more than --tolerance=", output_tolerance(),
                 "; nothing is written");
   }
 }
@@ -98,7 +97,6 @@ int export_onnx(const std::vector<std::string>& arguments) {
   if (FLAGS_opset < kOldest || FLAGS_opset > kNewest)
     throw Error("--opset=", FLAGS_opset, " is not from ", kOldest, " to ", kNewest);
   if (!onnx::is_onnx_name(FLAGS_o)) throw Error("-o ", FLAGS_o, ": give a name that ends in .onnx");
-  const double tolerance = output_tolerance();
   std::vector<std::string> inputs = split_list(FLAGS_weights);
   inputs.push_back(FLAGS_model);
   check_replaced(FLAGS_o, inputs);
@@ -134,7 +132,7 @@ int export_onnx(const std::vector<std::string>& arguments) {
   }
   for (const std::string& note : report.notes)
     std::printf("note: %s\n", printable_message(note).c_str());
-  if (FLAGS_prove) prove(net, file, report, tolerance);
+  if (FLAGS_prove) prove(net, file, report);
   for (const std::string& name : {file + ".data", file}) {
     std::error_code missing;
     if (!fs::exists(name, missing)) continue;

@@ -4,7 +4,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -260,14 +259,6 @@ SolverOptions solver_options() {
 const std::string& required_flag(const char* name, const std::string& value, const char* what) {
   if (value.empty()) throw Error("--", name, " is missing; give it as --", name, "=", what);
   return value;
-}
-
-double tolerance_flag(double standard) {
-  if (!is_given("tolerance")) return standard;
-  if (!(FLAGS_tolerance >= 0))
-    throw Error("--tolerance ", FLAGS_tolerance,
-                std::isnan(FLAGS_tolerance) ? " is no number" : " is negative", "; give 0 or more");
-  return FLAGS_tolerance;
 }
 
 std::vector<std::string> files_of_weights(const std::string& model, const std::string& weights) {

@@ -24,7 +24,6 @@ DECLARE_bool(tune);
 DECLARE_bool(json);
 DECLARE_string(simd);
 DECLARE_string(labels);
-DECLARE_double(tolerance);
 
 namespace crema::tools {
 
@@ -60,9 +59,6 @@ bool is_given(const char* flag);
 /// --NAME=FILE.
 const std::string& required_flag(const char* name, const std::string& value,
                                  const char* what = "FILE");
-
-/// --tolerance; `standard` where it is not given. Error for what is negative or no number.
-double tolerance_flag(double standard);
 
 /// The files that say which weights a net has: those of --weights, and behind them the model, if it
 /// is one of ONNX, which has weights of its own.

@@ -50,8 +50,7 @@ onnx::InputShapes shapes_of_flag(const std::vector<std::string>& inputs) {
 }
 
 /// Compares with onnxruntime. Error beyond the tolerance.
-void prove(Net& net, const onnx::ImportedNet& imported, const std::string& model,
-           double tolerance) {
+void prove(Net& net, const onnx::ImportedNet& imported, const std::string& model) {
   NamedArrays inputs;
   for (const onnx::ImportedNet::End& end : imported.inputs)
     inputs.emplace_back(end.name, net.input(end.name));
@@ -60,9 +59,9 @@ void prove(Net& net, const onnx::ImportedNet& imported, const std::string& model
     std::printf("not compared with onnxruntime: %s\n", printable_message(runtime.why_not).c_str());
     return;
   }
-  if (!print_differences(differences_of(net, runtime.outputs), tolerance,
+  if (!print_differences(differences_of(net, runtime.outputs), output_tolerance(),
                          "onnxruntime " + runtime.version)) {
-    throw Error("the net differs from the model by more than --tolerance=", tolerance,
+    throw Error("the net differs from the model by more than --tolerance=", output_tolerance(),
                 "; nothing is written");
   }
 }
@@ -90,7 +89,6 @@ int import_onnx(const std::vector<std::string>& arguments) {
   if (!FLAGS_o.empty()) {
     for (const std::string& file : {prototxt, weights}) check_replaced(file, {model});
   }
-  const double tolerance = output_tolerance();
   onnx::ImportOptions options;
   if (!FLAGS_shape.empty()) {
     std::vector<std::string> names;
@@ -107,7 +105,7 @@ int import_onnx(const std::vector<std::string>& arguments) {
   Net net(imported.net, context, net_of);
   fill_inputs(net, arrays_of_flag(FLAGS_input, net.inputs()));
   net.forward();
-  if (FLAGS_prove) prove(net, imported, model, tolerance);
+  if (FLAGS_prove) prove(net, imported, model);
   save_outputs(net);
   if (FLAGS_o.empty()) return 0;
   std::error_code error;

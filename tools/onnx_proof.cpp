@@ -13,6 +13,9 @@
 #include "core/utf8.hpp"
 #include "features/npy_file.hpp"
 #include "tools/child_process.hpp"
+#include "tools/flags.hpp"
+
+DECLARE_double(tolerance);
 
 namespace crema::tools {
 namespace {
@@ -78,6 +81,14 @@ std::vector<std::string> lines_of(const std::string& path) {
 }
 
 }  // namespace
+
+double output_tolerance() {
+  constexpr double kUsual = 1e-4;
+  if (!is_given("tolerance")) return kUsual;
+  if (!(FLAGS_tolerance >= 0))
+    throw Error("--tolerance=", FLAGS_tolerance, " is no difference that may be; give 0 or more");
+  return FLAGS_tolerance;
+}
 
 std::vector<std::pair<std::string, std::string>> files_of_flag(
     const std::string& flag, const std::string& value, const std::vector<std::string>& names) {
