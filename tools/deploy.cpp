@@ -20,8 +20,10 @@
 DECLARE_int32(batch);
 DEFINE_string(
     shape, "",
-    "Shape of a record of the data, as 3x224x224 or, of the blob named data, data=3x224x224; "
-    "several with commas between. Without it, that of the data, or what the data layers say.");
+    "Of deploy: Shape of a record of the data, as 3x224x224 or, of the blob named data, "
+    "data=3x224x224; several with commas between. Without it, that of the data, or what the data "
+    "layers say. Of import-onnx: Shape of an input, as 8x3x224x224 or data=8x3x224x224; several "
+    "with commas between. Without it, sizes that the model leaves open are 1.");
 DEFINE_string(outputs, "", "Blobs that the net is for, with commas between.");
 
 namespace crema::tools {
