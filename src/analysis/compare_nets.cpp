@@ -131,6 +131,14 @@ void copy_inputs(Net& a, Net& b) {
 
 }  // namespace
 
+std::vector<std::string> computed_outputs(const Net& net) {
+  std::vector<std::string> outputs;
+  std::ranges::copy_if(net.outputs(), std::back_inserter(outputs), [&](const std::string& name) {
+    return std::ranges::count(net.inputs(), name) == 0;
+  });
+  return outputs;
+}
+
 bool NetComparison::same(double tolerance) const {
   return only_a.empty() && only_b.empty() &&
          std::ranges::all_of(
@@ -197,17 +205,18 @@ NetComparison compare_nets(Net& a, Net& b, double tolerance) {
     if (comparison.first < 0 && !difference->within(tolerance))
       comparison.first = static_cast<int>(comparison.values.size()) - 1;
   }
-  const auto pairs = pairs_of(a.outputs(), b.outputs());
+  const std::vector<std::string> outputs_a = computed_outputs(a), outputs_b = computed_outputs(b);
+  const auto pairs = pairs_of(outputs_a, outputs_b);
   std::set<std::string> seen_a, seen_b;
   for (const auto& [name, other] : pairs) {
     comparison.outputs.push_back(compare(a, b, name, other));
     seen_a.insert(name);
     seen_b.insert(other);
   }
-  for (const std::string& name : a.outputs()) {
+  for (const std::string& name : outputs_a) {
     if (!seen_a.contains(name)) comparison.only_a.push_back(name);
   }
-  for (const std::string& name : b.outputs()) {
+  for (const std::string& name : outputs_b) {
     if (!seen_b.contains(name)) comparison.only_b.push_back(name);
   }
   return comparison;
