@@ -124,8 +124,8 @@ int import_onnx(const std::vector<std::string>& arguments) {
   saved.mutable_origin()->set_net(model);
   // Neither appears without the other.
   WholeFile text_file(prototxt);
-  text_file.append(
-      text("# Made of ", fs::path(model).filename().string(), " by crema import-onnx.\n"));
+  text_file.append(text("# Made of ", printable(fs::path(model).filename().string()),
+                        " by crema import-onnx.\n"));
   text_file.append(prototxt_of(layers));
   text_file.sync();
   write_weights(weights, saved);

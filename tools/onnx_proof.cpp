@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr int kNotInstalled = 3;
 constexpr const char* kScript = R"py(
 import sys
+sys.path = [folder for folder in sys.path if folder]  # no modules of the present folder
 try:
     import numpy
     import onnxruntime

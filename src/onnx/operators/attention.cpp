@@ -147,6 +147,8 @@ class AttentionBias {
         left_(call.get_int("left_window_size", -1)),
         right_(call.get_int("right_window_size", -1)) {
     if (call.has(6)) valid_ = integers(call, 6, "nonpad_kv_seqlen");
+    for (const int64_t length : valid_)
+      need_within(call, "nonpad_kv_seqlen", length, 0, shape.total());
     if (!call.has(3)) return;
     const Array& mask = call.constant(3, "attn_mask");
     is_bool_ = mask.type() == TensorProto::BOOL;

@@ -154,7 +154,9 @@ bool find_gated(Graph& graph, Node& node) {
     const Product product = product_of(graph, node);
     if (product.factors.size() == 2 && is_near(product.number, 1.0 / 6)) {
       for (size_t i = 0; i < 2; ++i) {
-        if (!is_clipped_to_six(product.factors[i], product.factors[1 - i])) continue;
+        if (!is_clipped_to_six(product.factors[i], product.factors[1 - i]) ||
+            product.factors[1 - i]->shape() != node.output()->shape())
+          continue;
         graph.substitute(node, "HardSwish", {product.factors[1 - i]});
         return true;
       }
@@ -192,7 +194,7 @@ bool find_gelu(Graph& graph, Node& node) {
   for (size_t i = 0; i < 2; ++i) {
     Value* const x = product.factors[i];
     const auto shift = as_shift(product.factors[1 - i]->producer);
-    if (!shift || shift->number != 1) continue;
+    if (!shift || shift->number != 1 || x->shape() != node.output()->shape()) continue;
     if (const Node* const erf = maker_of(shift->value, "Erf")) {
       const Product inner = product_of(graph, erf->input(0));
       if (inner.factors != std::vector<Value*>{x} || !is_near(inner.number, std::sqrt(0.5)))

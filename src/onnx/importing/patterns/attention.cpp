@@ -50,7 +50,8 @@ bool are_heads(const std::vector<int64_t>& indices, const HeadSizes& sizes,
 
 // Follows moves and factors up from an operand (B, H, T, d) or (B * H, T, d), or with its last two
 // axes exchanged. `batch` is 0 where it is not known yet, and set.
-std::optional<HeadSource> trace_heads(Value& operand, bool is_transposed, int64_t& batch) {
+std::optional<HeadSource> trace_heads(Graph& graph, Value& operand, bool is_transposed,
+                                      int64_t& batch) {
   constexpr size_t kLongestChain = 24;
   HeadSource source;
   // Factors do not change the order: behind the moves, and in front of them.
@@ -88,7 +89,7 @@ std::optional<HeadSource> trace_heads(Value& operand, bool is_transposed, int64_
       if (size > 0 && shape[0] % size == 0) batches.push_back(size);
     }
   }
-  const auto indices = moved_indices(chain, *end);
+  const auto indices = moved_indices(graph, chain, *end);
   if (!indices || indices->empty() || indices->size() != static_cast<size_t>(shape.count()))
     return std::nullopt;
   for (const int64_t candidate : batches) {
@@ -112,9 +113,9 @@ std::optional<HeadSource> trace_heads(Value& operand, bool is_transposed, int64_
   return std::nullopt;
 }
 
-// Whether each query has the keys up to its own alone; none if the mask is something else. All
-// zeros: false.
-std::optional<bool> causal_of(const Value& mask, int64_t queries, int64_t keys) {
+// Whether each query has the keys up to its own alone; none if the mask, which is multiplied by
+// `scale` before it counts, is something else. All zeros: false.
+std::optional<bool> causal_of(const Value& mask, int64_t queries, int64_t keys, double scale) {
   if (!mask.is_constant() || !is_float(mask.type()) || mask.shape().rank() < 2) return std::nullopt;
   if (mask.shape()[-2] != queries || mask.shape()[-1] != keys ||
       mask.shape().count() != queries * keys)
@@ -125,7 +126,7 @@ std::optional<bool> causal_of(const Value& mask, int64_t queries, int64_t keys) 
     for (int64_t k = 0; k < keys; ++k) {
       const double value = values[static_cast<size_t>(q * keys + k)];
       is_zero = is_zero && value == 0;
-      is_causal = is_causal && (k <= q ? value == 0 : value <= -1e4);
+      is_causal = is_causal && (k <= q ? value == 0 : value * scale <= -1e4);
     }
   }
   if (is_causal && queries > 1) return true;
@@ -192,13 +193,13 @@ struct JoinedHeads {
   bool is_sequence_first = false;
 };
 
-JoinedHeads joined_behind(const Graph& graph, Node& product, const HeadSizes& sizes) {
+JoinedHeads joined_behind(Graph& graph, Node& product, const HeadSizes& sizes) {
   constexpr size_t kLongestChain = 8;
   std::vector<Node*> chain;
   Node* at = graph.only_reader(*product.output());
   while (at != nullptr && is_move(*at) && chain.size() < kLongestChain) {
     chain.push_back(at);
-    const auto indices = moved_indices(chain, *at->output());
+    const auto indices = moved_indices(graph, chain, *at->output());
     if (!indices) return {};
     for (const bool sequence_first : {false, true}) {
       // Where there is one sample or one step, both orders are the same: the shape tells.
@@ -259,7 +260,7 @@ bool find_attention(Graph& graph, Node& node) {
       scores = scaled->value;
     } else if (const Node* const sum = maker_of(scores, "Add")) {
       const size_t mask = sum->input(1)->is_constant() ? 1 : 0;
-      const auto causal = causal_of(*sum->input(mask), queries, keys);
+      const auto causal = causal_of(*sum->input(mask), queries, keys, scale);
       if (!causal || step > 1) return false;
       is_causal = is_causal || *causal;
       scores = sum->input(1 - mask);
@@ -267,16 +268,20 @@ bool find_attention(Graph& graph, Node& node) {
   }
   const Node* const product = maker_of(scores, "MatMul");
   if (product == nullptr) return false;
-  if (node.input(1)->shape().rank() != weights.rank() ||
-      product->input(0)->shape().rank() != weights.rank() ||
-      product->input(1)->shape().rank() != weights.rank())
-    return false;
+  // Operands that broadcast, as keys that several heads share, are something else.
+  for (const Value* operand : {product->input(0), product->input(1), node.input(1)}) {
+    const Shape& shape = operand->shape();
+    if (shape.rank() != weights.rank()) return false;
+    for (int axis = 0; axis < shape.rank() - 2; ++axis) {
+      if (shape[axis] != weights[axis]) return false;
+    }
+  }
 
   int64_t batch = 0;
-  const auto q = trace_heads(*product->input(0), false, batch);
+  const auto q = trace_heads(graph, *product->input(0), false, batch);
   if (!q) return false;
-  const auto k = trace_heads(*product->input(1), true, batch);
-  const auto v = k ? trace_heads(*node.input(1), false, batch) : std::nullopt;
+  const auto k = trace_heads(graph, *product->input(1), true, batch);
+  const auto v = k ? trace_heads(graph, *node.input(1), false, batch) : std::nullopt;
   if (!v || v->scale != 1) return false;
   scale *= q->scale * k->scale;
   const int64_t heads = weights.rank() == 4 ? weights[1] : weights[0] / batch;

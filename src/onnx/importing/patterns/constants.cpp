@@ -48,7 +48,8 @@ bool is_exact(const PowerForm& form) {
   }
   return form.value->type() != TensorProto::DOUBLE ||
          (static_cast<float>(form.scale) == form.scale &&
-          static_cast<float>(form.shift) == form.shift);
+          static_cast<float>(form.shift) == form.shift &&
+          static_cast<float>(form.power) == form.power);
 }
 
 // The axes of `out` that the constant covers, as a block; none if it repeats in between.

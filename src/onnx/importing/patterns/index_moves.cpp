@@ -31,11 +31,13 @@ bool is_selecting_move(const Node& node) {
           has_constant_settings(node));
 }
 
-std::optional<std::vector<int64_t>> moved_indices(const std::vector<Node*>& chain,
+std::optional<std::vector<int64_t>> moved_indices(Graph& graph, const std::vector<Node*>& chain,
                                                   const Value& to) {
   const Shape& from = chain.front()->input(0)->shape();
   if (from.count() > kMaxMovedElements || to.shape().count() > kMaxMovedElements)
     return std::nullopt;
+  const auto elements = static_cast<double>(std::max(from.count(), to.shape().count()));
+  if (!graph.take_steps(elements * static_cast<double>(chain.size()))) return std::nullopt;
   std::vector<int64_t> numbers(static_cast<size_t>(from.count()));
   std::iota(numbers.begin(), numbers.end(), 0);
   Array indices = Array::of_integers(TensorProto::INT64, from, numbers);

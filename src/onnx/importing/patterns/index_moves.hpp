@@ -18,9 +18,10 @@ bool is_move(const Node& node);
 bool is_selecting_move(const Node& node);
 
 /// For each element of the last node's output `to`, which element of the first node's input 0 it
-/// is. Each node reads what the one before makes. None if that cannot be evaluated, or is larger
-/// than kMaxMovedElements.
-std::optional<std::vector<int64_t>> moved_indices(const std::vector<Node*>& chain, const Value& to);
+/// is. Each node reads what the one before makes. None if that cannot be evaluated, is larger than
+/// kMaxMovedElements, or takes more steps than the graph has left.
+std::optional<std::vector<int64_t>> moved_indices(Graph& graph, const std::vector<Node*>& chain,
+                                                  const Value& to);
 
 /// The axes in their new order, if indices into a tensor of shape `from` are those of a Transpose
 /// to shape `to`.

@@ -92,7 +92,18 @@ std::optional<double> number_of(const Value* value) {
   return value->values().at(0);
 }
 
-bool is_near(double a, double b) { return std::abs(a - b) <= 2e-3 * std::abs(b) + 1e-12; }
+bool is_near(double number, double exact) {
+  const auto differ = [](double a, double b, double share) {
+    return std::abs(a - b) > share * std::abs(b);
+  };
+  if (!differ(number, exact, 1e-5)) return true;
+  for (const ElementType type : {TensorProto::FLOAT16, TensorProto::BFLOAT16}) {
+    const double rounded = Array::scalar(type, exact).at(0);
+    const double reciprocal = 1 / Array::scalar(type, 1 / exact).at(0);
+    if (!differ(number, rounded, 1e-7) || !differ(number, reciprocal, 1e-7)) return true;
+  }
+  return false;
+}
 
 std::optional<WithNumber> as_shift(const Node* node) {
   if (node == nullptr) return std::nullopt;

@@ -19,8 +19,9 @@ Node* sole_layer_of(const Graph& graph, const Value* value, std::string_view typ
 
 /// The number, if the value is a constant with one element.
 std::optional<double> number_of(const Value* value);
-/// Whether both are equal up to the rounding of floats.
-bool is_near(double a, double b);
+/// Whether the number of a model is `exact`, up to the rounding of floats: of 32 bits or, of it or
+/// its reciprocal, of 16 bits.
+bool is_near(double number, double exact);
 
 /// A value and a number that is added to it or that it is multiplied by.
 struct WithNumber {

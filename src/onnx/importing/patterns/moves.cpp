@@ -321,7 +321,7 @@ bool join_moves(Graph& graph, Node& node) {
   Value& x = *chain.front()->input(0);
   Value& y = *node.output();
   if (chain.size() == 1 && node.is("Transpose") == false) return false;
-  const auto indices = moved_indices(chain, y);
+  const auto indices = moved_indices(graph, chain, y);
   if (!indices) return chain.size() > 1 && join_pair(graph, node);
   if (is_in_order(*indices)) {
     if (chain.size() == 1 && x.shape() != y.shape()) {

@@ -195,6 +195,7 @@ Value& indicators(Graph& graph, Node& before, Value& x, const Recurrence& form) 
 
 Value& constant_of_number(Graph& graph, std::string_view name, const Recurrence& form,
                           const Shape& shape, double number) {
+  graph.need_room(static_cast<double>(shape.count()) * sizeof(double));
   const std::vector<double> numbers(static_cast<size_t>(shape.count()), number);
   return graph.add_constant(name, Array::of_doubles(form.type, shape, numbers));
 }
