@@ -31,6 +31,7 @@ std::vector<Reader> readers_of(const Net& net, const std::string& blob) {
 struct Contents {
   enum class Kind : uint8_t { numbers, indices, marks, boxes } kind = Kind::numbers;
   int64_t below = 2;  // of indices
+  double mark = 1;
 };
 
 Contents contents_of(const Net& net, const std::string& input) {
@@ -52,9 +53,19 @@ Contents contents_of(const Net& net, const std::string& input) {
       if (!is_float) return {Contents::Kind::indices, kFew};
     }
     const bool recurrent = type == "LSTM" || type == "GRU" || type == "RNN" || type == "LSTMUnit";
-    if (recurrent && bottom == (type == "LSTMUnit" ? 2 : 1)) return {Contents::Kind::marks};
+    if (recurrent && bottom == (type == "LSTMUnit" ? 2 : 1)) return {.kind = Contents::Kind::marks};
+    if (type == "Power" && layer->param().top(0) != input) {
+      // Marks that a layer makes of zeros.
+      const PowerParameter& power = layer->param().power_param();
+      Contents contents = contents_of(net, layer->param().top(0));
+      if (contents.kind == Contents::Kind::marks && power.power() == 1 && power.scale() != 0) {
+        contents.mark = (contents.mark - static_cast<double>(power.shift())) /
+                        static_cast<double>(power.scale());
+        return contents;
+      }
+    }
     if ((type.starts_with("ROI") || type.starts_with("PSROI")) && bottom == 1)
-      return {Contents::Kind::boxes};
+      return {.kind = Contents::Kind::boxes};
   }
   return {};
 }
@@ -73,7 +84,7 @@ void fill(T* values, const Shape& shape, const Contents& contents, uint64_t seed
         values[i] = static_cast<T>(random.below(static_cast<uint64_t>(contents.below)));
         break;
       case Contents::Kind::marks:
-        values[i] = static_cast<T>(1);
+        values[i] = static_cast<T>(contents.mark);
         break;
       case Contents::Kind::boxes: {
         // image, x1, y1, x2, y2
