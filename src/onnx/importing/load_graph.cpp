@@ -330,20 +330,8 @@ class Loader {
     if (node.domain().empty() && node.op_type() == "If")
       return add_condition(node, inputs, outputs, scope, depth);
     if (is_learning_operator(node)) return add_learning_operator(*graph_, node, inputs, outputs);
-    if (node.domain().empty() && node.op_type() == "CastLike") make_cast(node, inputs);
     Node& added = graph_->append(node, opset_of(node, scope), inputs, outputs);
     infer_node(*graph_, added);
-  }
-
-  // CastLike reads no values of what it has the type of: as a Cast, it is folded without them.
-  static void make_cast(NodeProto& node, std::vector<Value*>& inputs) {
-    if (inputs.size() != 2 || inputs[1] == nullptr) return;
-    node.set_op_type("Cast");
-    AttributeProto& to = *node.add_attribute();
-    to.set_name("to");
-    to.set_type(AttributeProto::INT);
-    to.set_i(inputs[1]->type());
-    inputs.pop_back();
   }
 
   static void resolve_arguments(const Arguments& arguments, NodeProto& node) {
