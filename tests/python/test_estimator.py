@@ -87,8 +87,13 @@ def test_what_is_no_classifier(blobs):
     X, y = blobs
     with pytest.raises(crema.Error, match="no top of an InnerProduct or Convolution"):
         crema.Estimator("layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }").fit(X, y)
-    with pytest.raises(ValueError, match=r"samples of \(5,\).*\(1, 2, 2\)"):
+    with pytest.raises(ValueError, match=r"input_shape=\(1, 2, 2\) has 4 values.*X 5, as \(5,\)"):
         crema.Estimator(input_shape=(1, 2, 2)).fit(X, y)
+    for shape in (5, "5", (5, 0), (5.0,), ()):
+        with pytest.raises(ValueError, match="is no shape of a sample; .* such as"):
+            crema.Estimator(input_shape=shape).fit(X, y)
+    with pytest.raises(ValueError, match=r"leave out its first number.*: \(5,\)"):
+        crema.Estimator(input_shape=(len(X), 5)).fit(X, y)
     with pytest.raises(ValueError, match="max_iter=0"):
         crema.Estimator(max_iter=0).fit(X, y)
     with pytest.raises(ValueError, match="batch_size=0"):

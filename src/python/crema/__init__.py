@@ -57,10 +57,13 @@ from ._crema import version as __version__  # noqa: E402
 from ._data import Feed, feed  # noqa: E402
 from ._history import History, TestHistory  # noqa: E402
 from ._layer import Layer  # noqa: E402
+from ._mistakes import teach_blobs as _teach_blobs  # noqa: E402
 from ._net import Net, NetLayer  # noqa: E402
 from ._progress import LossCurve, ProgressBar  # noqa: E402
 from ._solver import Solver  # noqa: E402
 from ._train import train  # noqa: E402
+
+_teach_blobs()
 
 if TYPE_CHECKING:
     from . import messages as messages

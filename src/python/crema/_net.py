@@ -13,6 +13,7 @@ from ._context import context as default_context
 from ._crema import Context
 from ._display import Blobs, NetDisplay, Params, shape_text
 from ._layer import BlobVec
+from ._mistakes import suggests
 from ._source import Source, path_of, source_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Net(NetDisplay):
     ValueError for a phase that there is not.
     """
 
+    @suggests
     def __init__(self, source: Source, weights: str | os.PathLike[str] | Sequence[Any] | None = None,
                  phase: int = TEST, *, level: int = 0, stages: Iterable[str] | None = None,
                  context: Context | None = None, optimize: bool = False,
@@ -73,6 +75,10 @@ class Net(NetDisplay):
                  keep: Iterable[str] = (), memory_budget: int = 0):
         if phase not in (TRAIN, TEST):
             raise ValueError(f"phase {phase!r} is neither crema.TRAIN (0) nor crema.TEST (1)")
+        if hasattr(weights, "keys"):
+            raise TypeError(f"weights are files, and this is a {type(weights).__name__}; write its "
+                            "arrays into the parameters of the net: "
+                            "net.params['conv1'][0].data[...] = array")
         if weights is None:
             files = []
         elif isinstance(weights, (str, os.PathLike)):

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 from . import _crema
 from ._context import context as default_context
 from ._crema import Context
+from ._mistakes import suggests
 from ._net import Net
 from ._record import SolverRecord
 from ._source import Source, path_of, source_of
@@ -35,6 +36,7 @@ class Solver(SolverRecord):
     _net_class: type[Net] = Net
     _type: str | None = None
 
+    @suggests
     def __init__(self, source: Source, settings: Mapping[str, Any] | None = None, *,
                  weights: str | os.PathLike[str] | Sequence[Any] | None = None,
                  seed: int | None = None, context: Context | None = None, optimize: bool = False,
