@@ -6,6 +6,7 @@ itself as a crash or as wrong values there.
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 
@@ -81,9 +82,9 @@ MESSAGES = """
 """
 
 
-def run(modules, uses):
+def run(modules, uses, before=""):
     """Imports the modules in their order, and lets each compute, twice, in that of `uses`."""
-    text = "import numpy as np, importlib.util\n"
+    text = f"import numpy as np, importlib.util\n{before}\n"
     text += "with_messages = importlib.util.find_spec('google') is not None\n"
     for module in modules:
         text += f"import {module}\n" + (CREMA + MESSAGES if module == "crema" else USES[module])
@@ -109,3 +110,17 @@ def test_all_at_once():
         pytest.skip("two of them are not installed: " + ", ".join(USES))
     for modules in (["crema", *there], [*there, "crema"], [*there[::-1], "crema"]):
         run(modules, modules)
+
+
+@pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="what is preloaded comes before all")
+def test_functions_of_protobuf_that_another_library_offers_to_the_process(tmp_path):
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    names = ("_ZN6google8protobuf14DescriptorPool23internal_generated_poolEv",
+             "_ZN6google8protobuf10TextFormat6Parser5ParseEPNS0_2io19ZeroCopyInputStreamEPNS0_7MessageE")
+    (tmp_path / "other.c").write_text(
+        "void abort(void);\n" + "".join(f"void {name}(void) {{ abort(); }}\n" for name in names))
+    library = str(tmp_path / "libother.so")
+    subprocess.run(["cc", "-shared", "-fPIC", str(tmp_path / "other.c"), "-o", library], check=True)
+    offer = f"import ctypes; ctypes.CDLL({library!r}, ctypes.RTLD_GLOBAL)"
+    run(["crema"], ["crema"], before=offer)

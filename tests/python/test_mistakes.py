@@ -190,8 +190,8 @@ def test_what_blobs_do_not_have(deploy_net):
 def test_blobs_are_not_pickled_and_their_values_are(deploy_net, tmp_path):
     net = crema.Net(deploy_net)
     net.blobs["data"].data[...] = 3
-    for call in (pickle.dumps, copy.copy, copy.deepcopy):
-        for thing in (net.blobs["data"], net.params["conv"]):
+    for call in (pickle.dumps, copy.deepcopy):
+        for thing in (net.blobs["data"], net.params["conv"], net.params):
             with pytest.raises(TypeError, match=r"take blob.data.copy\(\), or the net"):
                 call(thing)
     views = {name: blob.data for name, blob in net.blobs.items()}
