@@ -59,6 +59,8 @@ def test_arrays_and_names_by_position(deploy_net):
         net.forward(np.zeros((2, 1, 8, 8)))
     with pytest.raises(TypeError, match=r"blobs=\['conv'\]"):
         net.forward(blobs="conv")
+    with pytest.raises(TypeError, match=r"this is a dict; .* \*\*\{'name': array\}"):
+        net.forward({"data": np.zeros((2, 1, 8, 8))})
 
 
 def test_parts_in_the_wrong_order(small_net):
@@ -185,6 +187,41 @@ def test_what_blobs_do_not_have(deploy_net):
             getattr(blob, name)
         assert (caught.value.name, caught.value.obj) == (name, blob)
     assert not hasattr(blob, "mean") and np.asarray(blob).shape == (2, 1, 8, 8)
+
+
+def test_arrays_of_blobs_are_written_and_not_replaced(deploy_net):
+    blob = crema.Net(deploy_net).blobs["data"]
+    for name in ("data", "diff"):
+        with pytest.raises(AttributeError, match=rf"blob.{name}\[...\] = array"):
+            setattr(blob, name, np.zeros((2, 1, 8, 8), np.float32))
+    blob.data[...] = 3
+    blob.data += 1
+    blob.diff -= 2
+    assert (blob.data == 4).all() and (blob.diff == -2).all()
+    with pytest.raises(AttributeError):
+        blob.dat = 3
+
+
+def test_what_nets_and_solvers_of_other_packages_have(deploy_net, solver_file):
+    net, solver = crema.Net(deploy_net), crema.Solver(solver_file)
+    for thing, name, words in (
+            (net, "predict", "crema.Estimator"), (net, "state_dict", r"net.params\["),
+            (net, "eval", "phase=crema.TRAIN"), (net, "cuda", r"crema.Context\(0\)"),
+            (net, "ouputs", "no attribute 'ouputs'$"), (solver, "fit", r"solver.solve\(\)"),
+            (caffe.Net(deploy_net, caffe.TEST), "predict", "crema.Estimator"),
+            (caffe.SGDSolver(solver_file), "train", "crema.train"),
+            (net.blobs, "conv", r"net.blobs\['conv'\]$"),
+            (net.params, "conv", r"net.params\['conv'\]$")):
+        with pytest.raises(AttributeError, match=words) as caught:
+            getattr(thing, name)
+        assert caught.value.name == name
+
+
+def test_backward_of_a_net_without_it(deploy_net):
+    net = crema.Net(deploy_net)
+    for call in (net.backward, lambda: net.backward(start="ip", end="pool")):
+        with pytest.raises(crema.Error, match=r"crema.Net\(..., backward=True\)"):
+            call()
 
 
 def test_blobs_are_not_pickled_and_their_values_are(deploy_net, tmp_path):

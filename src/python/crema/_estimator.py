@@ -194,7 +194,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if np.prod(shape) == size:
             return shape
         way = f"give one of {size} values"
-        if shape[1:] and np.prod(shape[1:]) == size:
+        if np.prod(shape[1:]) == size and (len(shape) > 3 or shape[1:] == axes):
             way = f"leave out its first number, that of samples: {shape[1:]}"
         elif len(axes) > 1:
             way += f", such as {axes}, or None for the shape that X has"
@@ -215,7 +215,13 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._prototxt, self._names = text, tuple(names)
         self.loss_curve_: list[float] = []
         self._trainer: Solver | None = None
-        self.net_ = Net(text, phase=TEST, share_with=self._solver().net)
+        try:
+            self.net_ = Net(text, phase=TEST, share_with=self._solver().net)
+        except _crema.Error as error:
+            advice = _advice_on(self._shape) if self.net is not None and error.layer else ""
+            if not advice:
+                raise
+            raise ValueError(f"{error}; {advice}") from error
 
     def _default_net(self) -> str:
         layers = ["name: 'classifier'"]
@@ -282,6 +288,19 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if "_trainer" in state:
             state["_trainer"] = None
         return state
+
+
+def _advice_on(shape: tuple[int, ...]) -> str:
+    """What to do if a net does not take samples of such a shape, which may be images."""
+    if len(shape) == 3 and shape[2] in (1, 3, 4) and shape[0] not in (1, 3, 4):
+        return (f"samples of {shape} look like images of (H, W, C), and nets take (C, H, W): give "
+                "X.transpose(0, 3, 1, 2)")
+    if len(shape) == 2:
+        return f"if a sample of {shape} is an image, give input_shape={(1, *shape)}"
+    if len(shape) == 1:
+        return (f"if the {shape[0]} values of a sample are an image, give input_shape, its "
+                "(channels, height, width)")
+    return ""
 
 
 __all__ = ["Estimator"]

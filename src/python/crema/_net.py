@@ -13,7 +13,7 @@ from ._context import context as default_context
 from ._crema import Context
 from ._display import Blobs, NetDisplay, Params, shape_text
 from ._layer import BlobVec
-from ._mistakes import suggests
+from ._mistakes import OF_NETS, no_attribute, suggests
 from ._source import Source, path_of, source_of
 
 if TYPE_CHECKING:
@@ -109,6 +109,11 @@ class Net(NetDisplay):
         self._layers: list[Any] | None = None
         self._params: OrderedDict[str, BlobVec] | None = None
         self._hooks: dict[str, list[Hook]] = {}
+
+    if not TYPE_CHECKING:  # to whom all names would be right
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name, OF_NETS)
 
     # What the net is.
 
@@ -374,6 +379,9 @@ def _names(argument: str, names: Any, arrays: list[str]) -> list[str]:
         return []
     if isinstance(names, str):
         raise TypeError(f"{argument} is a list of names: {argument}=[{names!r}]")
+    if hasattr(names, "keys"):
+        raise TypeError(f"{argument} is a list of names, and this is a {type(names).__name__}; "
+                        "arrays are given by name, **{'name': array}")
     if hasattr(names, "shape"):
         name = arrays[0] if arrays else "name"
         raise TypeError(f"arrays are given by the names of blobs, such as {name}=array; "

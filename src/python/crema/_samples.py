@@ -194,7 +194,7 @@ class Samples:
         elif self._fits(array[0]):
             kind = "float"
         else:
-            raise Refused(self._misfit(array[0]))
+            raise Refused(self._misfit(array[0], "images.transpose(0, 3, 1, 2)"))
         self.flush()
         rows = np.ascontiguousarray(array, np.float32 if kind == "float" else np.uint8)
         self._give_rows(kind, rows, numbers)
@@ -252,10 +252,10 @@ class Samples:
         return (array.shape == (height, width) and channels == 1
                 or array.shape == (channels * height * width,))
 
-    def _misfit(self, array: Array) -> str:
+    def _misfit(self, array: Array, turned: str = "image.transpose(2, 0, 1)") -> str:
         advice = ""
         if array.ndim == 3 and array.shape == (*self.record[1:], self.record[0]):
-            advice = "; floats have the axes (C, H, W): give image.transpose(2, 0, 1)"
+            advice = f"; floats have the axes (C, H, W): give {turned}"
         return (f"its image has the shape {array.shape} of {array.dtype}, and layer "
                 f"{self.layer!r} takes {self.record} (channels, height, width of "
                 f"memory_data_param){advice}")
