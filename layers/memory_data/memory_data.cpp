@@ -48,6 +48,10 @@ void gather(const Tensor& in, const std::vector<Sample>& samples, int64_t size, 
       parallel_for(count, grain, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           const From* const row = source + samples[static_cast<size_t>(n)].record * size;
+          if constexpr (std::is_same_v<From, To>) {
+            std::copy_n(row, size, target + n * size);
+            continue;
+          }
           std::transform(row, row + size, target + n * size, converted<To, From>);
         }
       });
@@ -199,6 +203,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   void close_feed() {
     if (feed_) feed_->close();
     feed_.reset();
+    fed_.reset();
   }
   /// With the first of `records` new records.
   void begin(int64_t records) {
@@ -217,18 +222,18 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     losses_.tell(batch_, name(), context());
   }
   void give_fed(Blobs top) {
-    std::unique_ptr<FedBatch> fed = feed_->take();
-    next_ = fed->behind(next_);
-    batch_ = std::move(fed->images);
-    if (!fed->has_images) {
-      gather(fed->data, batch_.samples, record_.count(), top[0]->data);
-      if (top.size() > 1) gather(fed->labels, batch_.samples, 1, top[1]->data);
+    feed_->take(fed_);
+    next_ = fed_->behind(next_);
+    std::swap(batch_, fed_->images);  // the feed uses the memory of the last one again
+    if (!fed_->has_images) {
+      gather(fed_->data, batch_.samples, record_.count(), top[0]->data);
+      if (top.size() > 1) gather(fed_->labels, batch_.samples, 1, top[1]->data);
       return;
     }
     DatumLoading loading = loading_;
-    loading.format = fed->format;
+    loading.format = fed_->format;
     give_datums(
-        batch_, loading, fed->seed, mixing_,
+        batch_, loading, fed_->seed, mixing_,
         [](const Sample& sample, int64_t) { return fed_key(sample.number); }, top);
     losses_.tell(batch_, name(), context());
   }
@@ -244,6 +249,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   Tensor data_, labels_;  // arrays
   int64_t records_ = 0;   // 0: none were given
   std::shared_ptr<Feed> feed_;
+  std::unique_ptr<FedBatch> fed_;  // what it gave last
   RecordCursor next_;
   ImageBatch batch_;  // the last one
 };

@@ -172,9 +172,18 @@ double forward_part(const SharedNet& self, size_t first, size_t last) {
   });
 }
 
+/// Error, as Python has it, unless the net has a backward pass.
+void need_backward(Net& net) {
+  if (Plan::of(net).trains) return;
+  throw Error("net '", net.name(),
+              "' was built without backward; make it with crema.Net(..., backward=True), or "
+              "phase=crema.TRAIN");
+}
+
 void backward(const SharedNet& self) {
   Net& net = self.holder->net();
   self.holder->alone([&] {
+    need_backward(net);
     run_unrun_layers(net, net.layers().size() - 1, 0);
     net.backward();
     after_backward(net, net.layers().size() - 1, 0);
@@ -184,6 +193,7 @@ void backward(const SharedNet& self) {
 void backward_part(const SharedNet& self, size_t first, size_t last) {
   Net& net = self.holder->net();
   self.holder->alone([&] {
+    need_backward(net);
     run_unrun_layers(net, first, last);
     before_backward(net, first, last);
     net.backward(first, last);

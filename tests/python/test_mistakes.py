@@ -1,6 +1,7 @@
 """What users write by mistake: each error says what to write instead."""
 
 import copy
+import pathlib
 import pickle
 import sys
 import types
@@ -58,6 +59,8 @@ def test_arrays_and_names_by_position(deploy_net):
         net.forward(np.zeros((2, 1, 8, 8)))
     with pytest.raises(TypeError, match=r"blobs=\['conv'\]"):
         net.forward(blobs="conv")
+    with pytest.raises(TypeError, match=r"this is a dict; .* \*\*\{'name': array\}"):
+        net.forward({"data": np.zeros((2, 1, 8, 8))})
 
 
 def test_parts_in_the_wrong_order(small_net):
@@ -137,6 +140,113 @@ def test_a_class_that_is_no_layer(monkeypatch, name, error, says):
 def test_data_are_fed_to_nets():
     with pytest.raises(TypeError, match="takes a net or a solver first, not ndarray"):
         crema.feed(np.zeros((2, 1, 8, 8)), [0, 1])
+
+
+@pytest.mark.parametrize("data", ["images/", b"list.txt", pathlib.Path("images")])
+def test_a_path_is_no_data(data):
+    net = crema.Net("layer { name: 'data' type: 'MemoryData' top: 'data' top: 'label' "
+                    "memory_data_param { batch_size: 2 channels: 1 height: 2 width: 2 } }")
+    with pytest.raises(crema.Error, match="is a path, and feed takes samples.*PIL.*ImageData"):
+        crema.feed(net, data)
+
+
+def test_labels_that_are_text():
+    net = crema.Net("layer { name: 'data' type: 'MemoryData' top: 'data' top: 'label' "
+                    "memory_data_param { batch_size: 2 channels: 1 height: 2 width: 2 } }")
+    names = ["cat", "dog", "cat"]
+    for labels in (names, np.array(names), np.array(names, object)):
+        with pytest.raises(crema.Error, match="labels are text, such as 'cat'.*numpy.unique"):
+            crema.feed(net, np.zeros((3, 2, 2)), labels)
+    classes, numbers = np.unique(names, return_inverse=True)
+    with crema.feed(net, np.zeros((3, 2, 2)), numbers):
+        net.forward()
+        assert classes[net.blobs["label"].data.astype(int)].tolist() == ["cat", "dog"]
+
+
+def test_keywords_that_are_spelled_wrong(deploy_net, solver_file):
+    for call, words in (
+            (lambda: crema.Net(deploy_net, backwards=True), "Net takes no argument 'backwards'; "
+             "did you mean 'backward'"),
+            (lambda: caffe.Net(deploy_net, caffe.TEST, optimise=True), "did you mean 'optimize'"),
+            (lambda: crema.Net(deploy_net, qqq=1), "no argument 'qqq'; there are source, weights"),
+            (lambda: crema.Solver(solver_file, weight="a"), "Solver takes no argument 'weight'; "
+             "did you mean 'weights'"),
+            (lambda: crema.feed(crema.Net(deploy_net), [], label=[1]), "feed takes no argument "
+             "'label'; did you mean 'labels'")):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+def test_what_blobs_do_not_have(deploy_net):
+    net = crema.Net(deploy_net)
+    blob = net.blobs["data"]
+    for name, words in (("save", r"numpy.save\(path, blob.data\).*net.save"),
+                        ("mean", "blob.data.mean"), ("grad", "blob.diff"),
+                        ("datta", "no attribute 'datta'$")):
+        with pytest.raises(AttributeError, match=words) as caught:
+            getattr(blob, name)
+        assert (caught.value.name, caught.value.obj) == (name, blob)
+    assert not hasattr(blob, "mean") and np.asarray(blob).shape == (2, 1, 8, 8)
+
+
+def test_arrays_of_blobs_are_written_and_not_replaced(deploy_net):
+    blob = crema.Net(deploy_net).blobs["data"]
+    for name in ("data", "diff"):
+        with pytest.raises(AttributeError, match=rf"blob.{name}\[...\] = array"):
+            setattr(blob, name, np.zeros((2, 1, 8, 8), np.float32))
+    blob.data[...] = 3
+    blob.data += 1
+    blob.diff -= 2
+    assert (blob.data == 4).all() and (blob.diff == -2).all()
+    with pytest.raises(AttributeError):
+        blob.dat = 3
+
+
+def test_what_nets_and_solvers_of_other_packages_have(deploy_net, solver_file):
+    net, solver = crema.Net(deploy_net), crema.Solver(solver_file)
+    for thing, name, words in (
+            (net, "predict", "crema.Estimator"), (net, "state_dict", r"net.params\["),
+            (net, "eval", "phase=crema.TRAIN"), (net, "cuda", r"crema.Context\(0\)"),
+            (net, "ouputs", "no attribute 'ouputs'$"), (solver, "fit", r"solver.solve\(\)"),
+            (caffe.Net(deploy_net, caffe.TEST), "predict", "crema.Estimator"),
+            (caffe.SGDSolver(solver_file), "train", "crema.train"),
+            (net.blobs, "conv", r"net.blobs\['conv'\]$"),
+            (net.params, "conv", r"net.params\['conv'\]$")):
+        with pytest.raises(AttributeError, match=words) as caught:
+            getattr(thing, name)
+        assert caught.value.name == name
+
+
+def test_backward_of_a_net_without_it(deploy_net):
+    net = crema.Net(deploy_net)
+    for call in (net.backward, lambda: net.backward(start="ip", end="pool")):
+        with pytest.raises(crema.Error, match=r"crema.Net\(..., backward=True\)"):
+            call()
+
+
+def test_blobs_are_not_pickled_and_their_values_are(deploy_net, tmp_path):
+    net = crema.Net(deploy_net)
+    net.blobs["data"].data[...] = 3
+    for call in (pickle.dumps, copy.deepcopy):
+        for thing in (net.blobs["data"], net.params["conv"], net.params):
+            with pytest.raises(TypeError, match=r"take blob.data.copy\(\), or the net"):
+                call(thing)
+    views = {name: blob.data for name, blob in net.blobs.items()}
+    again = pickle.loads(pickle.dumps(views))
+    net.blobs["data"].data[...] = 4
+    assert (again["data"] == 3).all()
+    # Blobs themselves are arrays to numpy.
+    np.savez(tmp_path / "a.npz", data=net.blobs["data"], weights=net.params["conv"][0].data)
+    with np.load(tmp_path / "a.npz") as saved:
+        assert (saved["data"] == 4).all()
+        np.testing.assert_array_equal(saved["weights"], net.params["conv"][0].data)
+
+
+def test_arrays_are_no_file_of_weights(deploy_net):
+    with pytest.raises(TypeError, match=r"weights are files, .* dict; .*\[0\].data\[\.\.\.\] ="):
+        crema.Net(deploy_net, {"conv.weight": np.zeros((16, 1, 3, 3))})
+    with pytest.raises(TypeError, match="a dict is no file and no message"):
+        crema.Net(deploy_net).load({"conv.weight": np.zeros((16, 1, 3, 3))})
 
 
 def test_images_of_old_idioms(deploy_net, tmp_path):
