@@ -171,6 +171,8 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
       zeros_ = Tensor(Shape{static_cast<int64_t>(bias_form_.bytes())}, DType::u8);
   }
 
+  EndsWithReLU* ends_with_relu() override { return this; }
+  UndoesReLU* undoes_relu() override { return this; }
   void forward(Blobs bottom, Blobs top) override {
     if (!pass(problem_.forward())) return;
     ends_.fold(ComputeDevice(backend_));

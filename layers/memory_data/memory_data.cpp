@@ -161,9 +161,12 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     if (feed_) return give_fed(top);
     if (records_ == 0)
       throw Error(
-          "the layer has no data: a program gives them with MemoryData::of(net.layer(\"", name(),
-          "\")).set(data, labels), see crema/memory_data.hpp, in Python with crema.feed(net, "
-          "data); commands cannot, so use Data, ImageData or HDF5Data there");
+          "the layer has no data; before the pass, a program gives them: in Python with "
+          "crema.feed(net, images, labels), net.set_data(images, labels) or pycaffe's "
+          "net.set_input_arrays(images, labels), in C++ with MemoryData::of(net.layer(\"",
+          name(),
+          "\")).set(data, labels) of crema/memory_data.hpp; commands cannot, so use Data, "
+          "ImageData or HDF5Data there");
     std::vector<Sample>& samples = batch_.samples;
     samples.resize(static_cast<size_t>(batch_size_));
     Sampler sampler = make_sampler();
@@ -185,7 +188,9 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     }
     if (records_ == 0 && cursor != RecordCursor())
       throw Error("layer '", name(), "' has no data, and is to continue at record ",
-                  cursor.position, " of them; call MemoryData::set() before Solver::restore()");
+                  cursor.position,
+                  " of them; give them before the solver is restored: by MemoryData::set(), in "
+                  "Python by crema.feed() or set_input_arrays()");
     if (records_ > 0) make_sampler().seek(cursor);  // checks it
     next_ = cursor;
   }

@@ -43,7 +43,8 @@ struct ProgramNode {
   std::vector<bool> propagate;  // as of Node
   bool needs_backward = false;
   bool follows_values = false;
-  bool dropped = false;  // its tops are dropped after forward, and computed again in backward
+  bool stood_in = false;  // planned with other bottoms (Plan::stand_ins)
+  bool dropped = false;   // its tops are dropped after forward, and computed again in backward
   Option option;
   std::unique_ptr<Kernel> kernel;     // of the option
   std::vector<ValueId> reads, makes;  // bottoms and tops in the layouts of the option
@@ -90,6 +91,7 @@ struct Twin {
   // none.
   const Tensor* data = nullptr;
   const Tensor* diff = nullptr;
+  Shape planned = {};
 };
 
 /// A piece of memory that one or several tensors use.
@@ -112,10 +114,10 @@ struct RecordedNodes {
 };
 
 struct Program {
-  std::vector<Shape> shapes;               // of Graph::outer
-  size_t reach = 0;                        // the layers from this index on are left out
-  bool outgrown = false;                   // UnboundedTops were not as they had been guessed
-  IdVector<NodeId, ProgramNode> nodes;     // those of the graph, then conversions
+  std::vector<Shape> shapes;            // of Graph::outer
+  size_t reach = 0;                     // the layers from this index on are left out
+  bool outgrown = false;                // unbounded tops are not, or were not, as they were guessed
+  IdVector<NodeId, ProgramNode> nodes;  // those of the graph, then conversions
   IdVector<ValueId, ProgramValue> values;  // those of the graph, then converted ones
   std::vector<NodeId> order;               // nodes to run
   std::list<Twin> twins;

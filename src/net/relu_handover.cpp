@@ -33,8 +33,9 @@ void hand_over_relus(const Plan& plan, Program& program) {
   if (!plan.trains || !plan.options.fuse || plan.debug_info) return;
   for (const NodeId id : program.order) {
     ProgramNode& maker = program[id];
-    auto* const ends = dynamic_cast<EndsWithReLU*>(maker.kernel.get());
-    if (ends == nullptr || !stays(maker) || maker.makes.size() != 1) continue;
+    if (!stays(maker) || maker.makes.size() != 1) continue;
+    EndsWithReLU* const ends = maker.kernel->ends_with_relu();
+    if (ends == nullptr) continue;
     const std::optional<float> slope = ends->relu_of_top();
     const ProgramValue& top = program[maker.makes[0]];
     // Nobody else may look at the diff.
@@ -42,8 +43,9 @@ void hand_over_relus(const Plan& plan, Program& program) {
     const std::optional<Use> use = only_reader(program, maker.makes[0]);
     if (!use) continue;
     ProgramNode& reader = program[use->node];
-    auto* const undoes = dynamic_cast<UndoesReLU*>(reader.kernel.get());
-    if (undoes == nullptr || !stays(reader) || !reader.propagate[use->bottom]) continue;
+    if (!stays(reader) || !reader.propagate[use->bottom]) continue;
+    UndoesReLU* const undoes = reader.kernel->undoes_relu();
+    if (undoes == nullptr) continue;
     if (in_node(reader, [&] { return undoes->undo_relu(use->bottom, *slope); }))
       ends->leave_relu_to_reader();
   }

@@ -41,7 +41,7 @@ void describe_steps(const Plan& plan, Program& program) {
     } else {
       for (const NodeId each : plan.graph->node_ids()) {
         if (program.runs(each) != id || !plan.node(each).scheduled()) continue;
-        const Flops flops = program[each].layer->flops(plan.bottoms[each], plan.tops[each]);
+        const Flops flops = program[each].layer->flops(plan.planned_bottoms(each), plan.tops[each]);
         step.flops.forward += flops.forward;
         step.flops.backward += program[each].needs_backward ? flops.backward : 0;
       }

@@ -266,3 +266,65 @@ def test_a_name_as_bottom_of_a_layer():
     pytest.importorskip("google.protobuf", reason="needs protobuf")
     with pytest.raises(TypeError, match="give what a layer returned, not its name"):
         crema.layers.ReLU("data")
+
+
+def test_parameters_that_cannot_be_shared(deploy_net):
+    net = crema.Net(deploy_net)
+    wider = crema.Net(deploy_net.replace("num_output: 16", "num_output: 8"))
+    with pytest.raises(crema.Error, match=r"layer 'conv' \(Convolution\): its parameter 0 is of "
+                       r"shape 16x1x3x3, and that of the net .* of 8x1x3x3; make the settings"):
+        net.share_with(wider)
+    biased = crema.Net(deploy_net.replace("num_output: 16", "num_output: 16 bias_term: false"))
+    with pytest.raises(crema.Error, match="layer 'conv' .*has 2 parameters, .* has 1; make"):
+        net.share_with(biased)
+
+
+def test_options_have_their_names_of_python(small_net, deploy_net):
+    net = crema.Net(small_net, backward=False)
+    net.forward()
+    with pytest.raises(crema.Error, match="built without backward; .* or backward=True$") as caught:
+        net.backward()
+    assert "::" not in str(caught.value) and "::" not in caught.value.message
+    with pytest.raises(crema.Error, match="no gradients; build that one with backward=True$"):
+        crema.Net(small_net, phase=crema.TRAIN, share_with=net)
+
+
+@pytest.mark.parametrize("dims, meant", [
+    ((-1,), r"such as reshape\(128\) for the 128 values"),
+    ((2, -1, 8), r"reshape\(2, -1, 8\) of a blob: .* such as reshape\(2, 8, 8\)"),
+    ((-1, 3), "give all of them$"), ((2, -3), "give all of them$"), ((-1, -1), "all of them$"),
+    ((-1, 0), "all of them$")])
+def test_a_dimension_that_is_to_be_found_out(deploy_net, dims, meant):
+    net = crema.Net(deploy_net)
+    with pytest.raises(crema.Error, match=meant):
+        net.blobs["data"].reshape(*dims)
+    assert net.blobs["data"].shape == (2, 1, 8, 8)
+
+
+def test_memory_data_without_data():
+    net = caffe.Net("layer { name: 'm' type: 'MemoryData' top: 'x' top: 'y' memory_data_param { "
+                    "batch_size: 2 channels: 1 height: 2 width: 2 } }", caffe.TEST)
+    with pytest.raises(crema.Error, match=r"layer 'm' .*no data; .*crema\.feed\(net, images, "
+                       r"labels\), .*set_input_arrays\(images, labels\)"):
+        net.forward()
+
+
+def test_weights_of_other_frameworks(deploy_net, tmp_path):
+    import zipfile
+
+    torch, keras = tmp_path / "net.pth", tmp_path / "net.keras"
+    with zipfile.ZipFile(torch, "w") as archive:
+        archive.writestr("net/data.pkl", b"\x80\x02}q\0.")
+    with zipfile.ZipFile(keras, "w") as archive:
+        archive.writestr("metadata.json", '{"keras_version": "3.4.1"}')
+    header = b'{"conv.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    (tmp_path / "net.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 4)
+    (tmp_path / "old.pt").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19." + b"\0" * 99)
+    for name, kind in (("net.pth", "a file of PyTorch"), ("old.pt", "a file of PyTorch"),
+                       ("net.keras", "a model of Keras"), ("net.safetensors", "a safetensors file")):
+        way = (rf"{name}' is not a weights file but {kind}; scripts/from_torchvision.py .*"
+               r"net.params\['conv1'\]\[0\].data\[...\] = weights, .*net.save\(")
+        with pytest.raises(crema.Error, match=way):
+            crema.Net(deploy_net, str(tmp_path / name))
+        with pytest.raises(crema.Error, match=way):
+            crema.Net(deploy_net).load(str(tmp_path / name))
