@@ -162,8 +162,8 @@ TEST_F(Cuda, BottomsOfConcatAreWrittenWhereTheyAreJoined) {
     const NetParameter param =
         net_param(text("layer { name: 'x' type: 'Input' top: 'x' input_param { shape { ",
                        branches->shape, " } } } ", branches->layers));
-    Net net(param, gpu_, {.phase = Phase::train, .activations = type});
-    Net copying(param, gpu_, {.phase = Phase::train, .activations = type, .fuse = false});
+    Net net(param, *context_, {.phase = Phase::train, .activations = type});
+    Net copying(param, *context_, {.phase = Phase::train, .activations = type, .fuse = false});
     const auto detail_of_concat = [](const Net& of) {
       for (const NetStep& step : of.steps()) {
         if (step.type == "Concat") return step.detail;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -14,6 +15,8 @@
 #include "crema/net.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/convolution.hpp"
+#include "net/not_finite.hpp"
+#include "support/expect_error.hpp"
 #include "support/fake_device.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
@@ -431,6 +434,28 @@ TEST(RowRangesOnTheCpu, BranchesOfAnInceptionModule) {
       }
     }
   }
+}
+
+// A range is looked at where it lies.
+TEST(RowRangesOnTheCpu, ValuesThatAreNotFiniteAreFoundInThem) {
+  Context context({.tune = false});
+  Net net(test::net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 4 dim: 3 dim: 3 } } }
+layer { name: "a" type: "Convolution" bottom: "x" top: "a" engine: "im2col"
+        convolution_param { num_output: 4 kernel_size: 2 weight_filler { type: "msra" } } }
+layer { name: "b" type: "Convolution" bottom: "x" top: "b" engine: "im2col"
+        convolution_param { num_output: 8 kernel_size: 2 weight_filler { type: "msra" } } }
+layer { name: "ab" type: "Concat" bottom: "a" bottom: "b" top: "ab" }
+layer { name: "last" type: "InnerProduct" bottom: "ab" top: "last" loss_weight: 1
+        inner_product_param { num_output: 4 weight_filler { type: "xavier" } } })"),
+          context, {.phase = Phase::train});
+  EXPECT_EQ(net.steps().at(3).detail, "2 of 2 bottoms in place");
+  net.input("x").fill(3);
+  // Finite weights, whose products are not.
+  float* const weights = net.layer("b").params()[0]->data.change<float>();
+  std::fill_n(weights + 5 * 16, 16, 2e38F);
+  expect_error([&] { throw_not_finite(net, 7, INFINITY); },
+               {"iteration 7", "'b' of layer 'b'", "inf at (0, 5, 0, 0)"});
 }
 
 }  // namespace
