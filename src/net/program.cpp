@@ -165,6 +165,19 @@ std::vector<Blob*> Program::blobs(const std::vector<ValueId>& ids) const {
   return found;
 }
 
+std::optional<Use> Program::only_reader(ValueId value) const {
+  std::optional<Use> only;
+  for (const NodeId id : order) {
+    const std::vector<ValueId>& reads = nodes[id].reads;
+    for (size_t i = 0; i < reads.size(); ++i) {
+      if (reads[i] != value) continue;
+      if (only) return std::nullopt;
+      only = Use{id, i};
+    }
+  }
+  return only;
+}
+
 bool Plan::current(size_t needed) const {
   // A bound holds smaller shapes too.
   const auto fits = [&](ValueId id, const Shape& planned) {
@@ -200,6 +213,7 @@ void take_program(Plan& plan, size_t needed) {
   make_kernels(plan, program);
   chain_layers(plan, program);
   hand_over_relus(plan, program);
+  offer_ranges(plan, program);
   plan.context->save_tuning();
   program.memory.parameters =
       plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);

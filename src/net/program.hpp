@@ -7,6 +7,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,6 +31,7 @@ struct ProgramValue : ValueInfo {
   std::vector<Use> readers;   // by layers and conversions
   bool has_gradient = false;  // backward computes or reads its diff
   bool reserved = false;      // valid until the next pass
+  bool may_be_range = false;  // of the rows of what it is joined to (row_ranges.cpp)
   Shape planned;              // the shape before forward; for TopShapes::from_values, the bound
 
   bool is_converted() const { return origin.valid(); }
@@ -102,6 +104,9 @@ struct Buffer {
   struct Resident {
     Tensor* tensor;
     size_t offset = 0;  // in bytes, in the buffer
+    // Of a range of rows (Tensor::bind_rows()).
+    int64_t rows = 1;
+    size_t row_stride = 0;
   };
   std::vector<Resident> tensors;
 };
@@ -139,6 +144,8 @@ struct Program {
   const ProgramValue& operator[](ValueId id) const { return values[id]; }
   ProgramValue& operator[](ValueId id) { return values[id]; }
   std::vector<Blob*> blobs(const std::vector<ValueId>& ids) const;
+  /// The only reader of a value. None if there is another number of them.
+  std::optional<Use> only_reader(ValueId value) const;
   /// The node that computes the node: itself, or that of its chain.
   NodeId runs(NodeId id) const {
     const NodeId into = nodes[id].chained_into;
@@ -159,6 +166,9 @@ void chain_layers(const Plan& plan, Program& program);
 /// relu_handover.cpp: lets kernels that read what a ReLU gives apply its gradient, in place of the
 /// kernel that ends with the ReLU.
 void hand_over_relus(const Plan& plan, Program& program);
+/// row_ranges.cpp: asks kernels to write their tops as ranges of the rows of what these are joined
+/// to.
+void offer_ranges(const Plan& plan, Program& program);
 /// budget.cpp: sets `dropped` of the nodes: those that the prototxt asks for, and those by which
 /// the planned memory fits NetOptions::memory_budget.
 void choose_dropped(Plan& plan, Program& program);

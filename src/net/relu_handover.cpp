@@ -7,20 +7,6 @@
 namespace crema {
 namespace {
 
-/// The only reader of a value in the program. None if there is another number of them.
-std::optional<Use> only_reader(const Program& program, ValueId value) {
-  std::optional<Use> only;
-  for (const NodeId id : program.order) {
-    const std::vector<ValueId>& reads = program[id].reads;
-    for (size_t i = 0; i < reads.size(); ++i) {
-      if (reads[i] != value) continue;
-      if (only) return std::nullopt;
-      only = Use{id, i};
-    }
-  }
-  return only;
-}
-
 /// Kernels of nodes whose shapes follow from values are made anew between passes.
 bool stays(const ProgramNode& node) {
   return node.needs_backward && node.kernel != nullptr && !node.follows_values &&
@@ -40,7 +26,7 @@ void hand_over_relus(const Plan& plan, Program& program) {
     const ProgramValue& top = program[maker.makes[0]];
     // Nobody else may look at the diff.
     if (!slope || plan.shows(top) || top.loss_weight != 0) continue;
-    const std::optional<Use> use = only_reader(program, maker.makes[0]);
+    const std::optional<Use> use = program.only_reader(maker.makes[0]);
     if (!use) continue;
     ProgramNode& reader = program[use->node];
     if (!stays(reader) || !reader.propagate[use->bottom]) continue;
