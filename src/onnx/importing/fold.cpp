@@ -117,22 +117,6 @@ void take_outputs(Graph& graph, Node& node, const Call& call) {
   }
 }
 
-/// CastLike reads the type of its second input alone, which is known: with the type in an attribute
-/// it folds.
-void become_cast(Graph& graph, Node& node) {
-  if (!node.is("CastLike") || node.input(0) == nullptr || node.input(1) == nullptr) return;
-  const ElementType type = node.input(1)->type();
-  if (!is_supported(type)) return;
-  node.message.set_op_type("Cast");
-  AttributeProto& to = *node.message.add_attribute();
-  to.set_name("to");
-  to.set_type(AttributeProto::INT);
-  to.set_i(type);
-  graph.set_input(node, 1, nullptr);
-  node.inputs.resize(1);
-  node.message.mutable_input()->DeleteSubrange(1, node.message.input_size() - 1);
-}
-
 }  // namespace
 
 void infer_node(Graph& graph, Node& node) {
@@ -142,7 +126,6 @@ void infer_node(Graph& graph, Node& node) {
       infer_layer_node(graph, node);
       return;
     }
-    become_cast(graph, node);
     Call call = node.call();
     infer(*entry, call);
     bool is_known = true;
