@@ -195,7 +195,7 @@ class ChannelsLastConvolution : public Kernel,
     Parameter &weights = ends_.weights(), *const bias = ends_.bias();
     for (size_t i = 0; i < top.size(); ++i) {
       const bool wants_bias = bias != nullptr && bias->needs_gradient;
-      const std::optional<float> relu = undoes_relu();
+      const std::optional<float> relu = relu_of_backward();
       const void* const diff = top[i]->diff.read_rows(&backend_);
       const void* const made = relu ? top[i]->data.read_rows(&backend_) : nullptr;
       void* const undone = relu ? ends_.sums_diff(top, i).overwrite_rows(&backend_) : nullptr;
@@ -245,7 +245,7 @@ class ChannelsLastConvolution : public Kernel,
     const bool reads_bottom = learns || undoes_before_.has_value();
     return {.bottom_data =
                 reads_bottom && layer_.in_place_bottom() > 0 ? IndexSet{0} : IndexSet(reads_bottom),
-            .top_data = undoes_relu().has_value()};
+            .top_data = relu_of_backward().has_value()};
   }
   std::optional<float> relu_of_top() const override { return layer_.relu(); }
   void leave_relu_to_reader() override { left_to_reader_ = true; }
@@ -303,7 +303,7 @@ class ChannelsLastConvolution : public Kernel,
                                     way.str());
   }
   /// The ReLU whose gradient is part of backward.
-  std::optional<float> undoes_relu() const {
+  std::optional<float> relu_of_backward() const {
     return left_to_reader_ ? std::nullopt : layer_.relu();
   }
   std::optional<MicroBatches>& pass(DnnPass of) { return passes_[static_cast<size_t>(of)]; }

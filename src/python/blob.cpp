@@ -275,7 +275,7 @@ void check_dims(const std::vector<int64_t>& dims, int64_t count) {
   if (is_minus_1 && std::ranges::all_of(all, [](int64_t dim) { return dim > 0; })) {
     const int64_t others = Shape(all).count();
     *unknown = count / others;
-    if (*unknown * others == count)
+    if (count > 1 && *unknown * others == count)
       meant = text(", such as reshape(", joined(all), ") for the ", count, " values that it has");
   }
   throw Error("reshape(", joined(dims), ") of a blob: dimensions cannot be negative, and none is ",
