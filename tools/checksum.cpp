@@ -6,6 +6,7 @@
 
 #include "core/utf8.hpp"
 #include "model/snapshot_file.hpp"
+#include "onnx/model_file.hpp"
 #include "tools/command.hpp"
 
 DEFINE_bool(accept, false, "Write the checksum of the files' present contents into them.");
@@ -24,6 +25,9 @@ int checksum(const std::vector<std::string>& arguments) {
   int status = 0;
   for (const std::string& path : arguments) {
     try {
+      if (onnx::is_onnx_name(path))
+        throw Error("'", path, "' is a model of ONNX, which carries no checksum; `crema inspect ",
+                    path, "` reads all of it, and `crema diff` compares its weights with others");
       if (FLAGS_accept) {
         print(path, renew_checksum(path) ? "has a new checksum"
                                          : "an HDF5 file of another program, which carries none");

@@ -10,7 +10,6 @@
 #include "core/json.hpp"
 #include "core/split_list.hpp"
 #include "core/utf8.hpp"
-#include "crema/parameter_arena.hpp"
 #include "data/records/text_list.hpp"
 #include "onnx/importing/net_file.hpp"
 #include "tools/command.hpp"
@@ -56,8 +55,8 @@ Sources read_sources(const std::vector<std::string>& arguments) {
   }
   if (sources.model.empty())
     throw Error(
-        "--model is missing; give --model=deploy.prototxt --weights=net.caffemodel and "
-        "images, or the five arguments DEPLOY WEIGHTS MEAN LABELS IMAGE");
+        "--model is missing; give --model=deploy.prototxt --weights=net.caffemodel, or "
+        "--model=net.onnx, and images, or the five arguments DEPLOY WEIGHTS MEAN LABELS IMAGE");
   sources.images = named_images("classify", images);
   return sources;
 }
@@ -250,10 +249,11 @@ int classify(const std::vector<std::string>& arguments) {
   if (!FLAGS_scores.empty()) options.keep = {FLAGS_scores};
   Net net(sources.model, context, std::move(options));
   const Shape sample = image_shape("classify", sources.model, net);
-  if (!net.params().segments().empty()) required_flag("weights", sources.weights);
+  require_weights(net, sources.model, sources.weights);
+  const std::vector<std::string> files = files_of_weights(sources.model, sources.weights);
   TransformationParameter trained;
   if (!sources.is_published) {
-    trained = take_trained_images(split_list(sources.weights), sample[0]);
+    trained = take_trained_images(files, sample[0]);
     sources.mean = FLAGS_mean;
   }
   const std::string scores = scores_of(net);
@@ -264,8 +264,8 @@ int classify(const std::vector<std::string>& arguments) {
         ", not one a class for each image; end the net with InnerProduct or global Pooling. "
         "`crema detect` shows the boxes of a detector");
   const int64_t classes = scores_shape[1];
-  const std::vector<std::string> names = read_labels(
-      sources.labels, classes, scores, class_names_of_nets(split_list(sources.weights)));
+  const std::vector<std::string> names =
+      read_labels(sources.labels, classes, scores, class_names_of_nets(files));
   KnownClasses known(sources.images, names, classes);
   ImageInput input(read_input(sources, sample, trained));
   const auto show = [&](std::span<const ReadImage> images) {
@@ -306,6 +306,7 @@ extern const Command kClassify = {
     "  crema classify --model deploy.prototxt --weights net.caffemodel --mean 104,117,123 --scale "
     "0.017 \\\n"
     "        --resize 256x256 --crop ten --json --list images.txt\n"
+    "  crema classify --model net.onnx cat.jpg photos/\n"
     "  classification.bin deploy.prototxt net.caffemodel mean.binaryproto labels.txt img.jpg\n"
     "\n"
     "Takes image files, folders of images, with the folders in them, and --list. Where folders "

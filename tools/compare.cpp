@@ -10,7 +10,6 @@
 #include "tools/onnx_proof.hpp"
 
 DECLARE_string(input);
-DECLARE_double(tolerance);
 
 namespace crema::tools {
 namespace {
@@ -74,11 +73,11 @@ int compare(const std::vector<std::string>& arguments) {
   Context context(context_options());
   Net a = make_net(sides[0], context), b = make_net(sides[1], context);
   fill_inputs(a, arrays_of_flag(FLAGS_input, a.inputs()));
-  const NetComparison comparison = compare_nets(a, b, FLAGS_tolerance);
+  const NetComparison comparison = compare_nets(a, b, output_tolerance());
   std::printf("%-40s  %-9s %s\n", "blob", "absolute", "relative");
-  for (const ValueDifference& value : comparison.values) print_row(value, FLAGS_tolerance);
+  for (const ValueDifference& value : comparison.values) print_row(value, output_tolerance());
   std::printf("\noutputs\n");
-  for (const ValueDifference& value : comparison.outputs) print_row(value, FLAGS_tolerance);
+  for (const ValueDifference& value : comparison.outputs) print_row(value, output_tolerance());
   for (const std::string& name : comparison.only_a)
     std::printf("%-40s  only in %s\n", printable(name).c_str(), sides[0].net.c_str());
   for (const std::string& name : comparison.only_b)
@@ -88,7 +87,7 @@ int compare(const std::vector<std::string>& arguments) {
     std::printf("\nthe first that differs: '%s', of layer '%s'\n", printable(first.name).c_str(),
                 printable(first.layer).c_str());
   }
-  const bool same = comparison.same(FLAGS_tolerance);
+  const bool same = comparison.same(output_tolerance());
   std::printf("%s and %s %s: largest relative difference %.2g\n", sides[0].str().c_str(),
               sides[1].str().c_str(), same ? "agree" : "differ", comparison.relative());
   return same ? 0 : 1;

@@ -9,6 +9,7 @@
 #include "model/text_format.hpp"
 #include "model/upgrade/written_defaults.hpp"
 #include "model/whole_file.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "tools/command.hpp"
 #include "tools/deploy_text.hpp"
 #include "tools/flags.hpp"
@@ -19,8 +20,10 @@
 DECLARE_int32(batch);
 DEFINE_string(
     shape, "",
-    "Shape of a record of the data, as 3x224x224 or, of the blob named data, data=3x224x224; "
-    "several with commas between. Without it, that of the data, or what the data layers say.");
+    "Of deploy: Shape of a record of the data, as 3x224x224 or, of the blob named data, "
+    "data=3x224x224; several with commas between. Without it, that of the data, or what the data "
+    "layers say. Of import-onnx: Shape of an input, as 8x3x224x224 or data=8x3x224x224; several "
+    "with commas between. Without it, sizes that the model leaves open are 1.");
 DEFINE_string(outputs, "", "Blobs that the net is for, with commas between.");
 
 namespace crema::tools {
@@ -62,11 +65,13 @@ DeployOptions options_of_flags() {
   return options;
 }
 
-/// Error for a solver and for other files that are no nets.
-NetParameter read_net(const std::string& path) {
+/// The layers without weights, which have a file of their own. Error for a solver and for other
+/// files that are no nets.
+NetParameter read_layers(const std::string& path) {
   NetParameter net;
   SourceMap source;
-  read_text_proto(path, net, &source);
+  read_net(path, net, &source);
+  for (LayerParameter& layer : *net.mutable_layer()) layer.clear_blobs();
   check_layer_mix(net, source);
   check_has_layers(net, source);
   return net;
@@ -83,7 +88,7 @@ int deploy(const std::vector<std::string>& arguments) {
   } else if (FLAGS_overwrite) {
     throw Error("--overwrite is for a file to write, which is not given");
   }
-  const NetParameter net = read_net(arguments[0]);
+  const NetParameter net = read_layers(arguments[0]);
   ContextOptions context_of = context_options();
   context_of.tune = false;  // nothing runs
   context_of.logger = {};   // what it would say is about the net for training

@@ -8,7 +8,6 @@
 #include "core/json.hpp"
 #include "core/split_list.hpp"
 #include "core/utf8.hpp"
-#include "crema/parameter_arena.hpp"
 #include "data/boxes/label_map.hpp"
 #include "data/boxes/original_boxes.hpp"
 #include "layer_support/detection_rows.hpp"
@@ -173,8 +172,9 @@ int detect(const std::vector<std::string>& arguments) {
   if (!(FLAGS_confidence_threshold >= 0 && FLAGS_confidence_threshold <= 1))
     throw Error("--confidence_threshold ", FLAGS_confidence_threshold,
                 " is not in [0, 1], where confidences are");
-  const LabelNames names = FLAGS_label_map_file.empty() ? names_in(split_list(FLAGS_weights))
-                                                        : LabelNames::read(FLAGS_label_map_file);
+  const std::vector<std::string> files = files_of_weights(FLAGS_model, FLAGS_weights);
+  const LabelNames names =
+      FLAGS_label_map_file.empty() ? names_in(files) : LabelNames::read(FLAGS_label_map_file);
   RawDetections raw;
   SavedPictures pictures;
   Context context(context_options());
@@ -193,10 +193,10 @@ int detect(const std::vector<std::string>& arguments) {
   }
   Net net(param, source, context, std::move(options));
   const Shape sample = image_shape("detect", FLAGS_model, net);
-  if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
+  require_weights(net, FLAGS_model, FLAGS_weights);
   const std::string output = raw.named() ? "" : detections_of(net);
   if (raw.named()) raw.check(net, sample);
-  take_trained_images(split_list(FLAGS_weights), sample[0]);
+  take_trained_images(files, sample[0]);
   ImageInput input(image_options(sample, FLAGS_mean, FLAGS_channel_mean));
   size_t boxes = 0, seen = 0;
   const int status =
@@ -226,6 +226,7 @@ extern const Command kDetect = {
     "  crema detect --model deploy.prototxt --weights ssd.caffemodel --mean 104,117,123 \\\n"
     "        --label_map_file labelmap_voc.prototxt street.jpg photos/\n"
     "  crema detect --model deploy.prototxt --weights ssd.caffemodel --json --list images.txt\n"
+    "  crema detect --model ssd.onnx photos/\n"
     "  crema detect --model face.prototxt --weights face.caffemodel --boxes loc --scores prob \\\n"
     "        --priors prior photos/\n"
     "\n"

@@ -11,12 +11,15 @@
 #include "core/utf8.hpp"
 #include "model/array_file.hpp"
 #include "model/blob_message.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 
 DEFINE_double(
     tolerance, 0,
-    "Values a and b count as equal where |a - b| is at most this times max(1, |a|, |b|).");
+    "Of diff: Values a and b count as equal where |a - b| is at most this times max(1, |a|, |b|). "
+    "Of others: The largest difference of an output, relative to its greatest value, that passes. "
+    "Default: 1e-4.");
 
 namespace crema::tools {
 namespace {
@@ -173,8 +176,8 @@ int diff(const std::vector<std::string>& arguments) {
     throw Error("--tolerance ", FLAGS_tolerance,
                 std::isnan(FLAGS_tolerance) ? " is no number" : " is negative", "; give 0 or more");
   ArrayFile a, b;
-  read_array_file(arguments[0], a);
-  read_array_file(arguments[1], b);
+  read_net_arrays(arguments[0], a);
+  read_net_arrays(arguments[1], b);
   const std::vector<ArrayPair> pairs = compare_arrays(a, b);
   const std::vector<std::string> fields = differences_of_fields(a, b);
   const Counts counts = count(pairs);
@@ -203,6 +206,7 @@ extern const Command kDiff = {
     "diff",
     "compares two weights files, or two solver states",
     "  crema diff A.caffemodel B.caffemodel\n"
+    "  crema diff A.caffemodel B.onnx\n"
     "  crema diff --tolerance 1e-6 A.solverstate B.solverstate\n"
     "\n"
     "Arrays belong together by layer and place. A line for each array that is missing in one\n"

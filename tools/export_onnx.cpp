@@ -27,9 +27,6 @@ DEFINE_bool(fold, false, "BatchNorm, Scale and Bias become part of the weights b
 DEFINE_bool(preprocess, false,
             "Mean, scale and order of channels of the training become nodes: the model takes "
             "pixels of 0 to 255, red first.");
-DEFINE_double(tolerance, 1e-4,
-              "The largest difference of outputs, relative to the greatest value of the output, "
-              "that passes.");
 DEFINE_string(input, "",
               "Arrays for inputs: x.npy of numpy.save(), or data=x.npy,mark=y.npy by their names. "
               "Default: random values.");
@@ -70,9 +67,13 @@ void prove(Net& net, const std::string& model, const OnnxReport& report) {
   NetOptions options = net_options(Phase::test);
   options.fuse = false;
   Net again(model, net.context(), options);
-  const NetComparison comparison = compare_nets(net, again, FLAGS_tolerance);
-  bool good = print_differences(comparison.outputs, FLAGS_tolerance, "imported again") &&
+  const NetComparison comparison = compare_nets(net, again, output_tolerance());
+  bool good = print_differences(comparison.outputs, output_tolerance(), "imported again") &&
               comparison.only_a.empty() && comparison.only_b.empty();
+  for (const std::string& name : comparison.only_a)
+    std::printf("output '%s' is not in the model\n", printable(name).c_str());
+  for (const std::string& name : comparison.only_b)
+    std::printf("the model has an output '%s' of its own\n", printable(name).c_str());
   if (!report.custom.empty()) {
     std::printf("onnxruntime does not know the domain \"crema\" of %s\n",
                 printable_message(joined(report.custom)).c_str());
@@ -81,13 +82,13 @@ void prove(Net& net, const std::string& model, const OnnxReport& report) {
     if (runtime.version.empty()) {
       std::printf("not run by onnxruntime: %s\n", printable_message(runtime.why_not).c_str());
     } else {
-      good = print_differences(differences_of(net, runtime.outputs), FLAGS_tolerance,
+      good = print_differences(differences_of(net, runtime.outputs), output_tolerance(),
                                "onnxruntime " + runtime.version) &&
              good;
     }
   }
   if (!good) {
-    throw Error("the model differs from the net by more than --tolerance=", FLAGS_tolerance,
+    throw Error("the model differs from the net by more than --tolerance=", output_tolerance(),
                 "; nothing is written");
   }
 }
@@ -114,17 +115,19 @@ int export_onnx(const std::vector<std::string>& arguments) {
   SourceMap source;
   read_net(FLAGS_model, param, &source);
   // What the weights say of classes and pixels goes along with them.
+  Origin origin = param.origin();
   for (const std::string& weights : options.weights) {
-    const Origin origin = origin_of_net(weights);
-    if (origin.ByteSizeLong() > 0) *param.mutable_origin() = origin;
+    const Origin written = origin_of_net(weights);
+    if (written.ByteSizeLong() > 0) origin = written;
   }
   Net net(param, source, context, options);
   const FolderBeside beside(FLAGS_o);
   const std::string file = beside.file(FLAGS_o);
-  OnnxOptions onnx_options{.opset = FLAGS_opset,
-                           .dynamic_batch = FLAGS_dynamic_batch,
-                           .fold = FLAGS_fold,
-                           .preprocess = FLAGS_preprocess};
+  const OnnxOptions onnx_options{.opset = FLAGS_opset,
+                                 .dynamic_batch = FLAGS_dynamic_batch,
+                                 .fold = FLAGS_fold,
+                                 .origin = &origin,
+                                 .preprocess = FLAGS_preprocess};
   const OnnxReport report = save_onnx(net, file, onnx_options);
   if (!net.params().segments().empty() && options.weights.empty() &&
       !onnx::is_onnx_name(FLAGS_model)) {

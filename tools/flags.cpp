@@ -16,18 +16,22 @@
 #include "core/tuner.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
+#include "crema/parameter_arena.hpp"
 #include "crema/plugin.hpp"
 #include "crema/registry.hpp"
+#include "onnx/model_file.hpp"
 #include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
-DEFINE_string(model, "", "The net's prototxt.");
+DEFINE_string(model, "",
+              "The net: a prototxt, or a model of ONNX (.onnx), which has weights of its own.");
 DEFINE_int32(iterations, 50,
              "Batches to run. Of test: Without it, each record of the data once, where they can be "
              "counted. Of profile: Default: 5.");
 DEFINE_string(weights, "",
-              "Of new: Start from these weights, a .caffemodel, or auto, which looks for some. Of "
-              "others: Start from these weights (.caffemodel; several separated by commas).");
+              "Of new: Start from these weights, a .caffemodel or .onnx, or auto, which looks for "
+              "some. Of others: Start from these weights (.caffemodel or .onnx; several separated "
+              "by commas).");
 DEFINE_bool(allow_missing, false,
             "Layers that --weights lacks keep the values of their fillers, in place of an error.");
 DEFINE_bool(strict, false, "With --weights: error unless file and net have the same layers.");
@@ -255,6 +259,17 @@ SolverOptions solver_options() {
 const std::string& required_flag(const char* name, const std::string& value, const char* what) {
   if (value.empty()) throw Error("--", name, " is missing; give it as --", name, "=", what);
   return value;
+}
+
+std::vector<std::string> files_of_weights(const std::string& model, const std::string& weights) {
+  std::vector<std::string> files = split_list(weights);
+  if (onnx::is_onnx_name(model)) files.push_back(model);
+  return files;
+}
+
+void require_weights(const Net& net, const std::string& model, const std::string& weights) {
+  if (!net.params().segments().empty() && files_of_weights(model, weights).empty())
+    required_flag("weights", weights);
 }
 
 std::pair<int, int> parse_size(const char* flag, const std::string& value) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "crema/context.hpp"
 #include "crema/net.hpp"
@@ -58,6 +59,14 @@ bool is_given(const char* flag);
 /// --NAME=FILE.
 const std::string& required_flag(const char* name, const std::string& value,
                                  const char* what = "FILE");
+
+/// The files that say which weights a net has: those of --weights, and behind them the model, if it
+/// is one of ONNX, which has weights of its own.
+std::vector<std::string> files_of_weights(const std::string& model, const std::string& weights);
+
+/// Error if the net has parameters that no file gives: --weights is missing, and the model is none
+/// of ONNX.
+void require_weights(const Net& net, const std::string& model, const std::string& weights);
 
 /// (width, height) of a flag's WIDTHxHEIGHT.
 std::pair<int, int> parse_size(const char* flag, const std::string& value);

@@ -22,7 +22,6 @@
 DECLARE_string(o);
 DECLARE_string(shape);
 DECLARE_string(input);
-DECLARE_double(tolerance);
 DECLARE_bool(prove);
 DEFINE_string(save_outputs, "",
               "Files for what the net gives: y.npy, or prob=y.npy,boxes=z.npy by their names.");
@@ -60,9 +59,9 @@ void prove(Net& net, const onnx::ImportedNet& imported, const std::string& model
     std::printf("not compared with onnxruntime: %s\n", printable_message(runtime.why_not).c_str());
     return;
   }
-  if (!print_differences(differences_of(net, runtime.outputs), FLAGS_tolerance,
+  if (!print_differences(differences_of(net, runtime.outputs), output_tolerance(),
                          "onnxruntime " + runtime.version)) {
-    throw Error("the net differs from the model by more than --tolerance=", FLAGS_tolerance,
+    throw Error("the net differs from the model by more than --tolerance=", output_tolerance(),
                 "; nothing is written");
   }
 }
@@ -125,8 +124,8 @@ int import_onnx(const std::vector<std::string>& arguments) {
   saved.mutable_origin()->set_net(model);
   // Neither appears without the other.
   WholeFile text_file(prototxt);
-  text_file.append(
-      text("# Made of ", fs::path(model).filename().string(), " by crema import-onnx.\n"));
+  text_file.append(text("# Made of ", printable(fs::path(model).filename().string()),
+                        " by crema import-onnx.\n"));
   text_file.append(prototxt_of(layers));
   text_file.sync();
   write_weights(weights, saved);

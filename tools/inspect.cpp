@@ -13,6 +13,7 @@
 #include "data/records/datum.hpp"
 #include "model/array_file.hpp"
 #include "model/blob_message.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/text.hpp"
@@ -218,7 +219,7 @@ void print_facts(const std::string& path, const std::string& kind, const std::ve
 /// Returns how many arrays are damaged.
 int inspect_arrays(const std::string& path) {
   ArrayFile file;
-  read_array_file(path, file);
+  read_net_arrays(path, file);
   const std::vector<Fact> facts = facts_of(file);
   const Origin* const origin = origin_of(file);
   if (!FLAGS_json) {
@@ -317,7 +318,9 @@ extern const Command kInspect = {
     "  crema inspect net.caffemodel\n"
     "  crema inspect --json net_iter_100.solverstate mean.binaryproto train_lmdb\n"
     "\n"
-    "The kind of a file is told by its contents. For each array: layer, type, index, shape,\n"
+    "The kind of a file is told by its contents; of a model of ONNX (.onnx), the arrays are those "
+    "of\n"
+    "the layers that it becomes. For each array: layer, type, index, shape,\n"
     "bytes, least and greatest value, mean, standard deviation, zeros, NaN and infinite values.\n"
     "For a state: iteration, seed, positions in the data. Files that say so have the iteration,\n"
     "the last and the best test, the program, the solver, the net and the settings that they were\n"

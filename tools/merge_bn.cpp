@@ -43,6 +43,8 @@ int merge_bn(const std::vector<std::string>& arguments) {
   NetParameter net;
   SourceMap source;
   read_net(arguments[0], net, &source);
+  // The weights are those of the other file.
+  for (LayerParameter& layer : *net.mutable_layer()) layer.clear_blobs();
   Context context(context_options());
   MergedNet merged = merge_batch_norm(net, source, arguments[1], context, net_options(Phase::test));
   for (const MergedNet::Entry& entry : merged.entries) {
@@ -80,7 +82,8 @@ extern const Command kMergeBn = {
     "Deconvolution or InnerProduct before them, or behind them where that is exact. Says of each\n"
     "layer where it went, or why it is still there. Both nets run once on random inputs; if their\n"
     "outputs differ by more than 1e-4 of the greatest value, nothing is written. Weights are read\n"
-    "in each format, and written as HDF5 where their name ends in .h5.",
+    "in each format, and written as HDF5 where their name ends in .h5. A model of ONNX is NET and\n"
+    "WEIGHTS: crema merge-bn net.onnx net.onnx merged.prototxt merged.caffemodel.",
     {"overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
      "level", "stage"},
     merge_bn,

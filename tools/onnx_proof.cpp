@@ -13,6 +13,9 @@
 #include "core/utf8.hpp"
 #include "features/npy_file.hpp"
 #include "tools/child_process.hpp"
+#include "tools/flags.hpp"
+
+DECLARE_double(tolerance);
 
 namespace crema::tools {
 namespace {
@@ -22,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr int kNotInstalled = 3;
 constexpr const char* kScript = R"py(
 import sys
+sys.path = [folder for folder in sys.path if folder]  # no modules of the present folder
 try:
     import numpy
     import onnxruntime
@@ -78,6 +82,14 @@ std::vector<std::string> lines_of(const std::string& path) {
 }
 
 }  // namespace
+
+double output_tolerance() {
+  constexpr double kUsual = 1e-4;
+  if (!is_given("tolerance")) return kUsual;
+  if (!(FLAGS_tolerance >= 0))
+    throw Error("--tolerance=", FLAGS_tolerance, " is no difference that may be; give 0 or more");
+  return FLAGS_tolerance;
+}
 
 std::vector<std::pair<std::string, std::string>> files_of_flag(
     const std::string& flag, const std::string& value, const std::vector<std::string>& names) {
@@ -161,10 +173,11 @@ RuntimeResult run_onnxruntime(const std::string& model, const NamedArrays& input
 
 std::vector<ValueDifference> differences_of(Net& net, const NamedArrays& others) {
   std::vector<ValueDifference> differences;
-  if (others.size() != net.outputs().size())
-    throw Error("the net has ", net.outputs().size(), " outputs, and the model ", others.size());
+  const std::vector<std::string> names = computed_outputs(net);
+  if (others.size() != names.size())
+    throw Error("the net has ", names.size(), " outputs (", joined(names), "), and the model ",
+                others.size());
   for (size_t i = 0; i < others.size(); ++i) {
-    const auto& names = net.outputs();
     const bool has_name = std::ranges::count(names, others[i].first) > 0;
     const std::string& name = has_name ? others[i].first : names[i];
     differences.push_back(crema::difference_of(name, others[i].second, net.output(name)));

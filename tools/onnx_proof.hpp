@@ -10,6 +10,10 @@
 
 namespace crema::tools {
 
+/// --tolerance: the largest relative difference of an output that passes. 1e-4 without the flag.
+/// Error for what is none.
+double output_tolerance();
+
 /// Arrays by the names of inputs or outputs.
 using NamedArrays = std::vector<std::pair<std::string, Tensor>>;
 

@@ -1,5 +1,7 @@
 // crema test: scores trained weights on a net's test data.
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,7 +13,6 @@
 #include "core/json.hpp"
 #include "core/split_list.hpp"
 #include "core/utf8.hpp"
-#include "crema/parameter_arena.hpp"
 #include "data/records/class_list.hpp"
 #include "model/text_file.hpp"
 #include "model/whole_file.hpp"
@@ -200,7 +201,8 @@ int test(const std::vector<std::string>& arguments) {
   SourceMap source;
   read_net(FLAGS_model, param, &source);
   // Data layers over folders of classes take the names that the weights were trained with.
-  const std::vector<std::string> trained = class_names_of_nets(options.weights);
+  const std::vector<std::string> trained =
+      class_names_of_nets(files_of_weights(FLAGS_model, FLAGS_weights));
   if (!trained.empty())
     param.mutable_origin()->mutable_class_name()->Assign(trained.begin(), trained.end());
   // What nobody asked for shall not fail a net that runs without it.
@@ -219,7 +221,7 @@ int test(const std::vector<std::string>& arguments) {
     count_classes([&] { scored = scored_labels(param, options); });
   if (scored) options.keep = {scored->scores, scored->labels};
   Net net(param, source, context, std::move(options));
-  if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
+  require_weights(net, FLAGS_model, FLAGS_weights);
   require_data(net);
   check_named_sizes(net);
   DetectionReport detections(net, version);

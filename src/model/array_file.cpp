@@ -21,7 +21,8 @@ void add_arrays(const std::string& owner, const std::string& type, const Blobs& 
   for (int i = 0; i < blobs.size(); ++i) arrays.push_back({owner, type, i, &blobs[i]});
 }
 
-/// The layers of each published format; `format` becomes its name.
+}  // namespace
+
 void list_weights(ArrayFile& file) {
   const NetParameter& net = file.weights;
   for (const LayerParameter& layer : net.layer()) {
@@ -43,6 +44,8 @@ void list_weights(ArrayFile& file) {
   }
   file.format = net.layers_size() == 0 ? "binary V2" : is_v0 ? "binary V0" : "binary V1";
 }
+
+namespace {
 
 void read_hdf5(const std::string& path, ArrayFile& read) {
   if (is_hdf5_state(path)) {

@@ -45,6 +45,10 @@ struct ArrayFile {
 /// such file, or damaged. `arrays` points into the messages.
 void read_array_file(const std::string& path, ArrayFile& read);
 
+/// Fills `arrays` with those of `read.weights`, in their order, and says in `format` which of the
+/// published formats these have.
+void list_weights(ArrayFile& read);
+
 /// Statistics of an array's values. `zeros`, `least`, `greatest`, `mean` and `deviation` are those
 /// of its finite values, or 0 if it has none.
 struct ArrayStatistics {

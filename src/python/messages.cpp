@@ -2,12 +2,16 @@
 
 #include "crema/error.hpp"
 #include "model/text_format.hpp"
+#include "onnx/importing/net_file.hpp"
 
 namespace crema::python {
 
 void read_message(const std::string& source, const std::string& kind,
                   google::protobuf::Message& out, SourceMap& map) {
-  if (kind == "file") return read_text_proto(source, out, &map);
+  if (kind == "file") {
+    if (auto* const net = dynamic_cast<NetParameter*>(&out)) return read_net(source, *net, &map);
+    return read_text_proto(source, out, &map);
+  }
   if (kind == "text") return parse_text_proto(source, "<text>", out, &map);
   if (!out.ParseFromString(source))
     throw Error("the ", source.size(), " bytes are no serialised ", out.GetTypeName(),

@@ -10,7 +10,8 @@
 
 namespace crema::python {
 
-/// `kind`: "file", "text" or "message". Error if it cannot be read.
+/// `kind`: "file", "text" or "message". The file of a net may be a model of ONNX, which brings its
+/// weights. Error if it cannot be read.
 void read_message(const std::string& source, const std::string& kind,
                   google::protobuf::Message& out, SourceMap& map);
 

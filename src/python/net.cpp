@@ -10,9 +10,11 @@
 #include <optional>
 #include <vector>
 
+#include "crema/onnx.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
 #include "net/plan.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 #include "python/blob.hpp"
 #include "python/errors.hpp"
@@ -95,6 +97,7 @@ BlobView blob(const SharedNet& self, const std::string& name) {
   const std::shared_ptr<NetHolder> holder = self.holder;
   Net& net = holder->net();
   const auto reshape = [holder, &net, name](const Shape& shape) {
+    if (shape == net.blob(name).shape()) return;
     if (std::ranges::count(net.inputs(), name) == 0)
       throw Error("blob '", name, "' is no input of the net: its shape, ",
                   net.blob(name).shape().str(), ", follows from those of the inputs");
@@ -170,9 +173,18 @@ double forward_part(const SharedNet& self, size_t first, size_t last) {
   });
 }
 
+/// Error, as Python has it, unless the net has a backward pass.
+void need_backward(Net& net) {
+  if (Plan::of(net).trains) return;
+  throw Error("net '", net.name(),
+              "' was built without backward; make it with crema.Net(..., backward=True), or "
+              "phase=crema.TRAIN");
+}
+
 void backward(const SharedNet& self) {
   Net& net = self.holder->net();
   self.holder->alone([&] {
+    need_backward(net);
     run_unrun_layers(net, net.layers().size() - 1, 0);
     net.backward();
     after_backward(net, net.layers().size() - 1, 0);
@@ -182,6 +194,7 @@ void backward(const SharedNet& self) {
 void backward_part(const SharedNet& self, size_t first, size_t last) {
   Net& net = self.holder->net();
   self.holder->alone([&] {
+    need_backward(net);
     run_unrun_layers(net, first, last);
     before_backward(net, first, last);
     net.backward(first, last);
@@ -214,6 +227,26 @@ void save(const SharedNet& self, const nb::bytes& path) {
   self.holder->alone([&] { self.holder->net().save_weights(name); });
 }
 
+/// `weights`: files that the net was loaded from, of which the last that says where its weights
+/// come from counts.
+OnnxReport save_as_onnx(const SharedNet& self, const nb::bytes& path, int opset, bool dynamic_batch,
+                        bool fold, bool preprocess, const std::vector<nb::bytes>& weights) {
+  const std::string name = string_of(path);
+  std::vector<std::string> files;
+  for (const nb::bytes& file : weights) files.push_back(string_of(file));
+  return self.holder->alone([&] {
+    Origin origin;
+    for (const std::string& file : files) {
+      const Origin written = origin_of_net(file);
+      if (written.ByteSizeLong() > 0) origin = written;
+    }
+    OnnxOptions options{
+        .opset = opset, .dynamic_batch = dynamic_batch, .fold = fold, .preprocess = preprocess};
+    if (origin.ByteSizeLong() > 0) options.origin = &origin;
+    return save_onnx(self.holder->net(), name, options);
+  });
+}
+
 nb::bytes message(const SharedNet& self, bool with_weights) {
   NetParameter param;
   self.holder->alone([&] { self.holder->net().save(param); });
@@ -230,11 +263,33 @@ std::string prototxt(const SharedNet& self) {
   return prototxt_of(param);
 }
 
+/// Error, which says how, unless the parameters of both are alike.
+void check_alike(const Layer& ours, const Layer& theirs) {
+  constexpr const char* kWayOut =
+      "; make the settings of the two layers and the shapes that they read alike, or give one of "
+      "them another name, so that it is not shared";
+  if (ours.params().size() != theirs.params().size())
+    throw Error("has ", ours.params().size(), " parameters, and the layer of that name in the net ",
+                "whose parameters it is to share has ", theirs.params().size(), kWayOut);
+  for (size_t i = 0; i < ours.params().size(); ++i) {
+    const Parameter &our = *ours.params()[i], &their = *theirs.params()[i];
+    if (our.shape() != their.shape())
+      throw Error("its parameter ", i, " is of shape ", our.shape().str(), ", and that of the net ",
+                  "whose parameters it is to share of ", their.shape().str(), kWayOut);
+    if (our.data.dtype() != their.data.dtype())
+      throw Error("its parameter ", i, " is of ", to_string(our.data.dtype()), ", and that of the ",
+                  "net whose parameters it is to share of ", to_string(their.data.dtype()),
+                  "; nets that share have one type");
+  }
+}
+
 /// Lets layers use the values of those of the other net that have their names.
 void share(Net& ours, Net& theirs) {
   if (&ours.context() != &theirs.context() &&
       (ours.context().on_gpu() || theirs.context().on_gpu()))
-    throw Error("nets on a GPU share parameters only if they have one context");
+    throw Error(
+        "nets on a GPU share parameters only if they have one context; make both with the same "
+        "context=...");
   const auto each = [&](const auto& body) {
     for (Layer* layer : ours.layers()) {
       if (layer->params().empty() || !theirs.has_layer(layer->name())) continue;
@@ -243,13 +298,12 @@ void share(Net& ours, Net& theirs) {
   };
   // All is checked before anything is shared.
   each([](const Layer& layer, const Layer& source) {
-    bool fits = layer.params().size() == source.params().size();
-    for (size_t i = 0; fits && i < layer.params().size(); ++i)
-      fits = layer.params()[i]->shape() == source.params()[i]->shape() &&
-             layer.params()[i]->data.dtype() == source.params()[i]->data.dtype();
-    if (!fits)
-      throw Error("its parameters differ in number or shape from those of the other net")
-          .in_layer(layer.name(), layer.type());
+    try {
+      check_alike(layer, source);
+    } catch (Error& error) {
+      error.in_layer(layer.name(), layer.type());
+      throw;
+    }
   });
   each([](Layer& layer, const Layer& source) {
     for (size_t i = 0; i < layer.params().size(); ++i)
@@ -281,6 +335,11 @@ void bind_net(nb::module_& module) {
       .def_ro("unused", &LoadReport::unused,
               "Names of the layers with weights that the net does not have.")
       .def("__str__", &LoadReport::str);
+  nb::class_<OnnxReport>(module, "OnnxReport",
+                         "What a model of ONNX has that its reader should know.")
+      .def_ro("custom", &OnnxReport::custom,
+              "Layers that are operators of the domain \"crema\", as \"name (Type)\".")
+      .def_ro("notes", &OnnxReport::notes, "What was left out or written in another way.");
   nb::class_<SharedNet>(module, "Net", nb::is_weak_referenceable())
       .def("__init__", make_net, nb::arg("context"), nb::arg("source"), nb::arg("kind"),
            nb::kw_only(), nb::arg("train"), nb::arg("weights"), nb::arg("level"), nb::arg("stages"),
@@ -309,6 +368,8 @@ void bind_net(nb::module_& module) {
       .def("clear_gradients", clear_gradients)
       .def("load", load, nb::arg("source"), nb::arg("is_message"), nb::arg("strict"))
       .def("save", save, nb::arg("path"))
+      .def("save_onnx", save_as_onnx, nb::arg("path"), nb::arg("opset"), nb::arg("dynamic_batch"),
+           nb::arg("fold"), nb::arg("preprocess"), nb::arg("weights"))
       .def("message", message, nb::arg("with_weights"))
       .def("prototxt", prototxt)
       .def("share_with", share_with, nb::arg("other"))

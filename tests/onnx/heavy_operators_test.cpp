@@ -449,7 +449,6 @@ TEST(HeavyOperators, RotaryEmbedding) {
 Use rnn(std::vector<double> x) {
   const auto length = static_cast<int64_t>(x.size());
   return Use("RNN")
-      .set("hidden_size", int64_t{1})
       .in(floats({length, 1, 1}, std::move(x)))
       .in(floats({1, 1, 1}, {1}))
       .in(floats({1, 1, 1}, {2}))

@@ -163,6 +163,14 @@ TEST(MovingOperators, DepthAndSpace) {
                {1, 2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
   expect_array(Use("SpaceToDepth").set("blocksize", int64_t{2}).in(counting({1, 1, 2, 4})).result(),
                {1, 4, 1, 2}, {0, 2, 1, 3, 4, 6, 5, 7});
+  const Array z = counting({1, 2, 2, 2});
+  expect_array(Use("SpaceToDepth").set("blocksize", int64_t{2}).in(z).result(), {1, 8, 1, 1},
+               {0, 4, 1, 5, 2, 6, 3, 7});
+  expect_array(Use("SpaceToDepth").set("blocksize", int64_t{2}).set("mode", "CRD").in(z).result(),
+               {1, 8, 1, 1}, {0, 1, 2, 3, 4, 5, 6, 7});
+  expect_error(
+      [&] { Use("SpaceToDepth").set("blocksize", int64_t{2}).set("mode", "RCD").in(z).result(); },
+      {"SpaceToDepth: ", "mode is 'RCD'"});
   expect_error([&] { Use("DepthToSpace").set("blocksize", int64_t{0}).in(x).result(); },
                {"DepthToSpace: ", "blocksize is 0"});
   expect_error([&] { Use("DepthToSpace").set("blocksize", kMax).in(x).result(); },

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <deque>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,19 +43,19 @@ class Use {
 
   Use& in(Array values) {
     operands_.push_back({values.type(), values.shape(), values, false});
-    given_.push_back(&operands_.back());
+    given_.push_back(operands_.size() - 1);
     node_.add_input("x" + std::to_string(given_.size() - 1));
     return *this;
   }
   /// An input whose values are not known.
   Use& unknown(ElementType type, const Shape& shape, bool is_bound = false) {
     operands_.push_back({type, shape, std::nullopt, is_bound});
-    given_.push_back(&operands_.back());
+    given_.push_back(operands_.size() - 1);
     node_.add_input("x" + std::to_string(given_.size() - 1));
     return *this;
   }
   Use& none() {
-    given_.push_back(nullptr);
+    given_.push_back(std::nullopt);
     node_.add_input("");
     return *this;
   }
@@ -93,7 +93,7 @@ class Use {
 
   /// The values of all outputs.
   std::vector<Array> run() const {
-    Call call(node_, opset_, given_);
+    Call call(node_, opset_, given());
     evaluate(entry(), call);
     std::vector<Array> results;
     for (size_t i = 0; i < call.outputs(); ++i) results.push_back(call.output(i).constant.value());
@@ -102,7 +102,7 @@ class Use {
   Array result() const { return run().front(); }
   /// What is known of all outputs without the operator's values.
   std::vector<Operand> inferred() const {
-    Call call(node_, opset_, given_);
+    Call call(node_, opset_, given());
     infer(entry(), call);
     std::vector<Operand> results;
     for (size_t i = 0; i < call.outputs(); ++i) results.push_back(call.output(i));
@@ -116,6 +116,12 @@ class Use {
     attribute.set_type(type);
     return attribute;
   }
+  std::vector<const Operand*> given() const {
+    std::vector<const Operand*> result;
+    for (const std::optional<size_t>& place : given_)
+      result.push_back(place ? &operands_[*place] : nullptr);
+    return result;
+  }
   const Operator& entry() const {
     const Operator* const found = OperatorTable::instance().find("", node_.op_type());
     if (found == nullptr) throw Error("no operator ", node_.op_type());
@@ -124,8 +130,8 @@ class Use {
 
   NodeProto node_;
   int64_t opset_;
-  std::deque<Operand> operands_;
-  std::vector<const Operand*> given_;
+  std::vector<Operand> operands_;
+  std::vector<std::optional<size_t>> given_;  // places in operands_
 };
 
 /// Shape and values, to 1e-6 of each value; NaN matches NaN.

@@ -262,9 +262,9 @@ void GraphBuilder::remove_unused(const Names& outputs) {
     if (!std::ranges::any_of(node.output(), is_needed)) continue;
     keeps[static_cast<size_t>(i)] = true;
     needed.insert(node.input().begin(), node.input().end());
-    // A last output that nobody reads need not be computed.
-    while (node.op_type() != "Split" && node.domain().empty() && node.output_size() > 1 &&
-           !is_needed(node.output(node.output_size() - 1))) {
+    // A last output that nobody reads need not be computed, where the operator may leave it out.
+    while (node.op_type() != "Split" && node.op_type() != "TopK" && node.domain().empty() &&
+           node.output_size() > 1 && !is_needed(node.output(node.output_size() - 1))) {
       node.mutable_output()->RemoveLast();
     }
   }

@@ -1,7 +1,6 @@
 // Types, shapes and constants of values.
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "onnx/importing/graph.hpp"
 #include "onnx/importing/layer_node.hpp"
@@ -24,60 +23,114 @@ bool moves_numbers(const Node& node) {
   return node.op() == "Cast" && node.output() != nullptr && is_float(node.output()->type());
 }
 
-// The most multiplications of a product of constants that is folded, as a rough bound.
-constexpr double kMaxFoldedWork = 1e12;
+// Operators whose result shares the bytes of input 0.
+bool shares_bytes(const Node& node) {
+  return node.message.domain().empty() && moves_numbers(node) && node.op() != "Transpose" &&
+         node.op() != "Cast";
+}
+
+// Slow operators that models do not apply to constants.
+bool is_left_to_the_net(const Node& node) {
+  static constexpr std::array<std::string_view, 4> kLeft = {"DeformConv", "Det", "MaxRoiPool",
+                                                            "RoiAlign"};
+  return is_one_of(node.op(), kLeft);
+}
 
 bool is_heavy(const Node& node) {
-  static constexpr std::array<std::string_view, 22> kHeavy = {
-      "Attention",   "Conv",          "ConvInteger", "ConvTranspose", "DFT",    "DeformConv",
-      "Det",         "Einsum",        "GRU",         "Gemm",          "LSTM",   "LRN",
-      "MatMul",      "MatMulInteger", "MaxPool",     "AveragePool",   "LpPool", "NonMaxSuppression",
-      "QLinearConv", "QLinearMatMul", "RNN",         "STFT"};
-  return is_one_of(node.op(), kHeavy);
+  static constexpr std::array<std::string_view, 20> kHeavy = {"Attention",     "AveragePool",
+                                                              "Conv",          "ConvInteger",
+                                                              "ConvTranspose", "DFT",
+                                                              "GRU",           "LRN",
+                                                              "LSTM",          "LpPool",
+                                                              "MaxPool",       "Resize",
+                                                              "MatMulInteger", "NonMaxSuppression",
+                                                              "QLinearConv",   "RNN",
+                                                              "STFT",          "QLinearMatMul",
+                                                              "Col2Im",        "Unique"};
+  return is_one_of(node.op(), kHeavy) &&
+         (node.op() != "Resize" || node.call().get_int("antialias", 0) != 0);
 }
 
-// Bytes of all wanted outputs, or more than any limit where that overflows.
-double output_bytes(const Node& node) {
-  double bytes = 0;
-  for (const Value* output : node.outputs) {
-    if (output == nullptr) continue;
-    bytes += static_cast<double>(output->shape().count()) *
-             static_cast<double>(element_size(output->type()));
-  }
-  return bytes;
+double elements_of(const Value* value) {
+  return value == nullptr ? 0 : static_cast<double>(value->shape().count());
 }
 
-double work_of(const Node& node) {
-  double inputs = 0, outputs = 0;
+// Multiplications or moves, as a rough bound.
+double steps_of(const Node& node) {
+  double inputs = 0, product = 1, outputs = 0;
   for (const Value* input : node.inputs) {
-    if (input != nullptr) inputs += static_cast<double>(input->shape().count());
+    inputs += elements_of(input);
+    product *= std::max(elements_of(input), 1.0);
   }
-  for (const Value* output : node.outputs) {
-    if (output != nullptr) outputs += static_cast<double>(output->shape().count());
+  for (const Value* output : node.outputs) outputs += elements_of(output);
+  if (node.op() == "Einsum") return product;
+  if (node.op() == "MatMul" || node.op() == "Gemm") {
+    const Shape& left = node.input(0)->shape();
+    const bool by_rows = node.op() == "Gemm" && node.call().get_int("transA", 0) != 0;
+    const int64_t depth = left.rank() == 0 ? 1 : left[by_rows ? 0 : -1];
+    return inputs + outputs * static_cast<double>(depth);
   }
-  return inputs * outputs;
+  if (is_heavy(node)) return inputs * std::max(outputs, 1.0);
+  return inputs + outputs * static_cast<double>(1 + node.inputs.size());
 }
 
-bool can_fold(const Node& node, const Operator& entry) {
-  if (entry.evaluate == nullptr) return false;
+// Whether the node is folded; then what that takes is counted.
+bool takes_folding(Graph& graph, const Node& node, const Operator& entry) {
+  if (entry.evaluate == nullptr || is_left_to_the_net(node)) return false;
   const bool has_constants = std::ranges::all_of(
       node.inputs, [](const Value* input) { return input == nullptr || input->is_constant(); });
   if (!has_constants) return false;
-  if (is_heavy(node) && work_of(node) > kMaxFoldedWork) return false;
-  return moves_numbers(node) || output_bytes(node) <= static_cast<double>(kMaxFoldedBytes);
+  if (shares_bytes(node)) return true;
+  double bytes = 0, elements = 0;
+  for (const Value* output : node.outputs) {
+    if (output == nullptr) continue;
+    elements += elements_of(output);
+    bytes += elements_of(output) * static_cast<double>(element_size(output->type()));
+  }
+  // Evaluating takes 64 bits for each element meanwhile, whatever the type.
+  constexpr double kBytesMeanwhile = 8;
+  const double most = static_cast<double>(kMaxFoldedBytes) + kBytesMeanwhile * graph.loaded_bytes();
+  return elements * kBytesMeanwhile <= most && graph.take_steps(steps_of(node)) &&
+         graph.take_room(bytes);
 }
 
-void take_outputs(Node& node, const Call& call) {
+// The values of a node Constant are the model's own, unless it has fewer bytes than they.
+void count_constant(Graph& graph, const Node& node, const Array& values) {
+  if (!node.is("Constant")) return;
+  const auto bytes = static_cast<double>(values.bytes().size());
+  const auto own = static_cast<double>(node.message.ByteSizeLong());
+  graph.count_loaded(static_cast<size_t>(std::min(bytes, own)));
+  graph.need_room(bytes);
+}
+
+void take_outputs(Graph& graph, Node& node, const Call& call) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     Value* const output = node.outputs[i];
     if (output == nullptr) continue;
     output->known = call.output(i);
     if (!output->is_constant()) continue;
+    count_constant(graph, node, output->values());
     if (moves_numbers(node) && node.input(0) != nullptr) output->weight = node.input(0)->weight;
     output->producer = nullptr;
     node.outputs[i] = nullptr;
     node.message.set_output(static_cast<int>(i), "");
   }
+}
+
+/// CastLike reads the type of its second input alone, which is known: with the type in an attribute
+/// it folds.
+void become_cast(Graph& graph, Node& node) {
+  if (!node.is("CastLike") || node.input(0) == nullptr || node.input(1) == nullptr) return;
+  const ElementType type = node.input(1)->type();
+  if (!is_supported(type)) return;
+  node.message.set_op_type("Cast");
+  AttributeProto& to = *node.message.add_attribute();
+  to.set_name("to");
+  to.set_type(AttributeProto::INT);
+  to.set_i(type);
+  graph.set_input(node, 1, nullptr);
+  node.inputs.resize(1);
+  node.message.mutable_input()->DeleteSubrange(1, node.message.input_size() - 1);
 }
 
 }  // namespace
@@ -89,22 +142,26 @@ void infer_node(Graph& graph, Node& node) {
       infer_layer_node(graph, node);
       return;
     }
+    become_cast(graph, node);
     Call call = node.call();
     infer(*entry, call);
+    bool is_known = true;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] != nullptr) node.outputs[i]->known = call.output(i);
+      if (node.outputs[i] == nullptr) continue;
+      node.outputs[i]->known = call.output(i);
+      is_known = is_known && call.output(i).constant.has_value();
     }
-    if (can_fold(node, *entry)) {
+    if (!is_known && takes_folding(graph, node, *entry)) {
       try {
         Call folding = node.call();
         evaluate(*entry, folding);
-        take_outputs(node, folding);
+        take_outputs(graph, node, folding);
         return;
       } catch (const Error&) {
         // It fails where the net runs, too, unless nothing reads it.
       }
     }
-    take_outputs(node, call);
+    take_outputs(graph, node, call);
   } catch (const Error& error) {
     throw Error(described(node), ": ", error.message());
   }

@@ -6,6 +6,12 @@ namespace crema::onnx {
 
 namespace {
 
+// What a model may ask for, whatever its size, and by each byte of its constants.
+constexpr double kMaxMadeBytes = 2.0 * (1 << 30);
+constexpr double kTimesLoaded = 8;
+constexpr double kMaxSteps = 2e10;
+constexpr double kStepsOfByte = 64;
+
 std::string described_as(const std::string& name, const std::string& op, const std::string& domain,
                          const std::string& made) {
   const std::string type = domain.empty() ? op : domain + "." + op;
@@ -54,7 +60,31 @@ Value& Graph::add_value(std::string_view wanted) {
   return value;
 }
 
+bool Graph::take_room(double bytes) {
+  if (made_bytes_ + bytes > static_cast<double>(kMaxFoldedBytes) + kTimesLoaded * loaded_bytes_)
+    return false;
+  made_bytes_ += bytes;
+  return true;
+}
+
+bool Graph::take_steps(double steps) {
+  if (steps_ + steps > kMaxSteps + kStepsOfByte * loaded_bytes_) return false;
+  steps_ += steps;
+  return true;
+}
+
+void Graph::need_room(double bytes) {
+  made_bytes_ += bytes;
+  if (made_bytes_ > kMaxMadeBytes + kTimesLoaded * loaded_bytes_)
+    throw Error(
+        "the model becomes much larger than it is: what is made of its functions and "
+        "constants takes more than ",
+        static_cast<int64_t>(kMaxMadeBytes) >> 20, " MiB beside ", kTimesLoaded,
+        " times its weights");
+}
+
 Value& Graph::add_constant(std::string_view wanted, Array values) {
+  need_room(static_cast<double>(values.bytes().size()));
   Value& value = add_value(wanted);
   value.known.type = values.type();
   value.known.shape = values.shape();

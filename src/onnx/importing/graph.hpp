@@ -28,8 +28,8 @@ struct Node;
 
 inline constexpr std::string_view kLayerDomain = "crema";
 /// The newest version of ONNX's operators that is known.
-inline constexpr int64_t kNewestOpset = 25;
-/// The most bytes of a constant that is computed. Constants that are only moved may be larger.
+inline constexpr int64_t kNewestOpset = 28;
+/// The most bytes of all constants that are folded, beside eight times those of the model.
 inline constexpr int64_t kMaxFoldedBytes = int64_t{256} << 20;
 
 /// What a node makes, an input of the model, or a constant.
@@ -58,6 +58,8 @@ struct Node {
   int64_t opset = 0;            // the version of its domain
   std::vector<Value*> inputs;   // null: not given
   std::vector<Value*> outputs;  // null: not wanted
+  /// Of a layer: how many inputs are bottoms. Without it, constants at the end are weights.
+  std::optional<size_t> bottoms = {};
 
   const std::string& op() const { return message.op_type(); }
   /// An operator of ONNX itself.
@@ -86,7 +88,20 @@ class Graph {
 
   /// A new value; a name that is taken gets a number.
   Value& add_value(std::string_view name);
+  /// Error if the constants take more room than a model of this size may ask for.
   Value& add_constant(std::string_view name, Array values);
+
+  // A model of a few bytes must not fill the memory or run for hours: what is made of it is
+  // counted.
+  /// The bytes of a constant that stands in the model.
+  void count_loaded(size_t bytes) { loaded_bytes_ += static_cast<double>(bytes); }
+  double loaded_bytes() const { return loaded_bytes_; }
+  /// Counts what folding makes, in bytes, and the steps that it takes. False, and nothing is
+  /// counted, where that is too much.
+  bool take_room(double bytes);
+  bool take_steps(double steps);
+  /// Error if so many bytes more, which folding does not make, are too many.
+  void need_room(double bytes);
   /// A node of the model behind all others.
   Node& append(NodeProto message, int64_t opset, std::vector<Value*> inputs,
                std::vector<Value*> outputs);
@@ -138,6 +153,8 @@ class Graph {
   std::map<std::string, Value*, std::less<>> by_name_;
   std::map<std::string, int, std::less<>> numbers_;  // the last one that a name got
   std::map<const Value*, std::vector<Node*>> readers_;
+  double loaded_bytes_ = 0, steps_ = 0;
+  double made_bytes_ = 0;  // of all constants, and of copies of functions
 };
 
 /// Shapes of inputs by their names, in place of those in the model.

@@ -1,5 +1,7 @@
 #include "onnx/importing/import.hpp"
 
+#include <new>
+
 #include "onnx/importing/layer_writer.hpp"
 #include "onnx/importing/metadata.hpp"
 #include "onnx/model_file.hpp"
@@ -37,6 +39,8 @@ ImportedNet import_file(const std::string& path, const ImportOptions& options) {
   } catch (Error& error) {
     if (!error.path().empty()) throw;
     throw Error(path, ": ", error.message()).about(path);
+  } catch (const std::bad_alloc&) {
+    throw Error(path, ": there is not enough memory for the model").about(path);
   }
 }
 

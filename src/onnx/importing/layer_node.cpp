@@ -169,11 +169,21 @@ void put_attribute(Message& message, const FieldDescriptor& field,
   }
 }
 
+// A model may compute; a file from elsewhere must not write files and run programs.
+void refuse_effects(const LayerParameter& layer) {
+  if (layer.type() == "HDF5Output" || layer.detection_output_param().has_save_output_param())
+    throw Error("a layer ", layer.type(), " of a model of ONNX must not write files; ",
+                "remove it, or its save_output_param");
+  if (layer.type() == "Python")
+    throw Error("a layer Python of a model of ONNX must not run a program; write it in a prototxt");
+}
+
 bool is_known_type(ElementType type) { return type != TensorProto::UNDEFINED; }
 
 }  // namespace
 
 size_t bottoms_of(const Node& node) {
+  if (node.bottoms) return *node.bottoms;
   size_t bottoms = node.inputs.size();
   while (bottoms > 0 && node.inputs[bottoms - 1] != nullptr &&
          node.inputs[bottoms - 1]->is_constant())
@@ -200,6 +210,7 @@ LayerParameter layer_of(const Node& node) {
                   node.op());
     put_attribute(layer, *outer, attribute);
   }
+  refuse_effects(layer);
   return layer;
 }
 

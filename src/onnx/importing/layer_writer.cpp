@@ -17,6 +17,15 @@ std::string importer_key(std::string_view domain, std::string_view op) {
   return domain == kLayerDomain ? std::string(domain) : text(domain, ":", op);
 }
 
+// Integers beyond 2^24 that a blob of f32 does not hold.
+bool loses_digits(const Array& array) {
+  if (!is_integer(array.type())) return false;
+  const std::vector<double> numbers = array.doubles();
+  return std::ranges::any_of(numbers, [](double number) {
+    return static_cast<double>(static_cast<float>(number)) != number;
+  });
+}
+
 // Numbers of a constant in fields that a person can read.
 TensorProto written(const Array& array) {
   TensorProto message;
@@ -122,6 +131,8 @@ std::string LayerWriter::blob(const Value& value) {
   BlobShape& shape = *layer.mutable_parameter_param()->mutable_shape();
   for (const int64_t dim : value.shape().dims()) shape.add_dim(dim);
   if (value.weight.empty()) freeze(layer, 1);
+  if (loses_digits(value.values()))
+    note(text("constant '", value.name, "' has integers above 2^24, which nets of f32 round"));
   add_weights(layer, value.values());
   set_blob(value, top);
   return top;
@@ -255,6 +266,19 @@ void LayerWriter::write_operator(const Node& node) {
   *add(node, "OnnxOperator", bottoms, tops).mutable_onnx_operator_param() = std::move(settings);
 }
 
+// Weights that many nodes share are written for each.
+void LayerWriter::count_weights(int first_layer) {
+  constexpr double kMaxWritten = 2.0 * (1 << 30), kTimesLoaded = 8;
+  for (int i = first_layer; i < net_.layer_size(); ++i) {
+    for (const BlobProto& blob : net_.layer(i).blobs())
+      written_bytes_ += static_cast<double>(blob.data_size()) * sizeof(float) +
+                        static_cast<double>(blob.double_data_size()) * sizeof(double);
+  }
+  if (written_bytes_ > kMaxWritten + kTimesLoaded * graph_.loaded_bytes())
+    throw Error("the weights of the net take ", static_cast<int64_t>(written_bytes_) >> 20,
+                " MiB, many times those of the model, because many nodes share them");
+}
+
 void LayerWriter::write_node(const Node& node, std::vector<std::string>& refused) {
   const std::string& domain = node.message.domain();
   const Mark before = mark();
@@ -319,7 +343,9 @@ NetParameter LayerWriter::write(const Graph& graph, std::vector<std::string>& no
   writer.write_inputs();
   std::vector<std::string> refused;
   for (const Node* node : graph.nodes) {
+    const int first = writer.net_.layer_size();
     writer.write_node(*node, refused);
+    writer.count_weights(first);
     if (refused.empty()) continue;
     // What reads the values of a node without layers is looked at all the same.
     for (const Value* output : node->outputs) {

@@ -81,6 +81,7 @@ class LayerWriter {
   void write_inputs();
   void write_node(const Node& node, std::vector<std::string>& refused);
   void write_operator(const Node& node);
+  void count_weights(int first_layer);
   void write_outputs();
   void silence();
 
@@ -91,6 +92,7 @@ class LayerWriter {
   std::set<std::string, std::less<>> shared_;  // blobs of several values
   std::set<std::string, std::less<>> taken_blobs_, taken_layers_;
   std::map<std::string, int, std::less<>> numbers_;
+  double written_bytes_ = 0;  // of weights
   // What a node that is given up takes back.
   std::vector<const Value*> blob_journal_;
   std::vector<std::pair<bool, std::string>> name_journal_;

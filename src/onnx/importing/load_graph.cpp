@@ -42,7 +42,7 @@ struct Scope {
 };
 
 // The dense array of a sparse initialiser.
-Array dense_of(const SparseTensorProto& sparse) {
+Array dense_of(const SparseTensorProto& sparse, Graph& graph) {
   const std::string& name = sparse.values().name();
   const Shape shape(std::vector<int64_t>(sparse.dims().begin(), sparse.dims().end()));
   const Array values = array_of(sparse.values());
@@ -58,6 +58,7 @@ Array dense_of(const SparseTensorProto& sparse) {
   if (shape.count() > kMaxFoldedBytes / size)
     throw Error("sparse initialiser '", name, "' of ", shape.str(), " takes more than ",
                 kMaxFoldedBytes >> 20, " MiB when it is written out");
+  graph.need_room(static_cast<double>(shape.count() * size));
   const std::vector<int64_t> strides = strides_of(shape);
   const std::vector<int64_t> places = indices.integers();
   std::vector<std::byte> bytes(static_cast<size_t>(shape.count() * size));
@@ -267,10 +268,11 @@ class Loader {
       } catch (const Error& error) {
         throw Error("initialiser '", name, "': ", error.message());
       }
+      graph_->count_loaded(array.bytes().size());
       return &add_initialiser(name, std::move(array), scope);
     }
     if (const auto found = scope.sparse_tensors.find(name); found != scope.sparse_tensors.end())
-      return &add_initialiser(name, dense_of(*found->second), scope);
+      return &add_initialiser(name, dense_of(*found->second, *graph_), scope);
     return scope.outer == nullptr ? nullptr : find(name, const_cast<Scope&>(*scope.outer));
   }
 
@@ -306,7 +308,10 @@ class Loader {
     NodeProto node = message;
     node.set_domain(own_domain(node.domain()));
     if (!node.name().empty()) node.set_name(scope.prefix + node.name());
-    if (scope.arguments != nullptr) resolve_arguments(*scope.arguments, node);
+    if (scope.arguments != nullptr) {
+      resolve_arguments(*scope.arguments, node);
+      graph_->need_room(static_cast<double>(node.ByteSizeLong()));
+    }
 
     std::vector<Value*> inputs, outputs;
     for (const std::string& name : node.input()) {
@@ -389,22 +394,23 @@ class Loader {
     if (inputs.size() > static_cast<size_t>(function.input_size()))
       throw Error(described(node), " gives ", inputs.size(), " inputs to a function of ",
                   function.input_size());
+    std::set<std::string> absent;
     for (int i = 0; i < function.input_size(); ++i) {
       const auto place = static_cast<size_t>(i);
       if (place < inputs.size() && inputs[place] != nullptr) {
         scope.values[function.input(i)] = inputs[place];
       } else {
-        absent_.insert(scope.prefix + function.input(i));
+        absent.insert(function.input(i));
       }
     }
-    std::vector<NodeProto> body(function.node().begin(), function.node().end());
+    // A short model must not fill the memory by calls of a large function.
+    graph_->need_room(static_cast<double>(function.ByteSizeLong()));
+    google::protobuf::RepeatedPtrField<NodeProto> nodes = function.node();
     // An input that the call does not give is none for the nodes of the function either.
-    google::protobuf::RepeatedPtrField<NodeProto> nodes;
-    for (NodeProto& each : body) {
+    for (NodeProto& each : nodes) {
       for (std::string& input : *each.mutable_input()) {
-        if (absent_.contains(scope.prefix + input)) input.clear();
+        if (absent.contains(input)) input.clear();
       }
-      *nodes.Add() = std::move(each);
     }
     add_nodes(nodes, scope, depth + 1);
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -469,7 +475,6 @@ class Loader {
   std::unique_ptr<Graph> graph_;
   Opsets opsets_;
   std::map<std::string, const FunctionProto*> functions_;
-  std::set<std::string> absent_;  // inputs of functions that a call does not give
   int64_t added_ = 0;
 };
 

@@ -25,6 +25,15 @@ void read_net_weights(const std::string& path, NetParameter& out) {
   out = onnx::import_file(find_model_file(path)).net;
 }
 
+void read_net_arrays(const std::string& path, ArrayFile& read) {
+  if (!onnx::is_onnx_name(path)) return read_array_file(path, read);
+  read_net_weights(path, read.weights);
+  read.path = path;
+  read.kind = ArrayFile::Kind::weights;
+  list_weights(read);
+  read.format = "ONNX";
+}
+
 Origin origin_of_net(const std::string& path) {
   if (!onnx::is_onnx_name(path)) return origin_of_weights(path);
   try {

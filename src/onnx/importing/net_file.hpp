@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/array_file.hpp"
 #include "model/source_map.hpp"
 #include "proto/net.pb.h"
 
@@ -19,6 +20,10 @@ void read_net(const std::string& path, NetParameter& out, SourceMap* map = nullp
 /// Reads weights: a file as read_weights() reads it, or a model of ONNX. Layers of models have the
 /// names that they have in the net of the same model.
 void read_net_weights(const std::string& path, NetParameter& out);
+
+/// Reads arrays as read_array_file() does, or those of the layers that a model of ONNX becomes, as
+/// a weights file of the format "ONNX".
+void read_net_arrays(const std::string& path, ArrayFile& read);
 
 /// What weights say of where they come from (model/weights_origin.hpp), models of ONNX too. Empty
 /// if they say nothing, or cannot be read.

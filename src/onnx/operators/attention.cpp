@@ -147,6 +147,8 @@ class AttentionBias {
         left_(call.get_int("left_window_size", -1)),
         right_(call.get_int("right_window_size", -1)) {
     if (call.has(6)) valid_ = integers(call, 6, "nonpad_kv_seqlen");
+    for (const int64_t length : valid_)
+      need_within(call, "nonpad_kv_seqlen", length, 0, shape.total());
     if (!call.has(3)) return;
     const Array& mask = call.constant(3, "attn_mask");
     is_bool_ = mask.type() == TensorProto::BOOL;
@@ -187,22 +189,6 @@ class AttentionBias {
   std::vector<double> mask_;
   std::vector<int64_t> dims_;
 };
-
-/// All logits are made probabilities; those that see no key at all become 0.
-void softmax_row(std::span<double> row, bool sees_nothing) {
-  double greatest = kMasked;
-  for (const double value : row) greatest = std::max(greatest, value);
-  if (sees_nothing || greatest == kMasked) {
-    std::fill(row.begin(), row.end(), 0.0);
-    return;
-  }
-  double sum = 0;
-  for (double& value : row) {
-    value = std::exp(value - greatest);
-    sum += value;
-  }
-  for (double& value : row) value /= sum;
-}
 
 ElementType softmax_type(const Call& call) {
   const int64_t type = call.get_int("softmax_precision", call.type(0));
@@ -267,7 +253,10 @@ void evaluate_attention(Call& call) {
           // A masked key stays masked where its product overflowed to +infinity.
           raw = added == kMasked ? kMasked : rounded_to(precision, rounded(raw + added));
         }
-        softmax_row(logits, sees_nothing);
+        if (sees_nothing)
+          std::fill(logits.begin(), logits.end(), 0.0);
+        else
+          softmax_line(precision, logits);
         for (int64_t j = 0; j < total; ++j) {
           const double share = rounded(logits[static_cast<size_t>(j)]);
           if (!shown.empty() && mode == 3) shown[static_cast<size_t>(shown_row + j)] = share;

@@ -30,6 +30,23 @@ void need_shape(const Call& call, size_t i, std::string_view what, const Shape& 
     call.fail(what, " has shape ", call.shape(i).str(), "; it needs ", shape.str());
 }
 
+namespace {
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  const int shift = to.rank() - from.rank();
+  bool fits = shift >= 0;
+  for (int axis = 0; fits && axis < from.rank(); ++axis)
+    fits = from[axis] == 1 || from[axis] == to[axis + shift];
+  return fits;
+}
+
+}  // namespace
+
+void need_broadcast(const Call& call, size_t i, std::string_view what, const Shape& to) {
+  if (!broadcasts_to(call.shape(i), to))
+    call.fail(what, " has shape ", call.shape(i).str(), ", which does not broadcast to ", to.str());
+}
+
 void need_within(const Call& call, std::string_view what, int64_t value, int64_t least,
                  int64_t most) {
   if (value < least || value > most)
@@ -103,6 +120,26 @@ double rounded_to(ElementType type, double value) {
   }
 }
 
+void softmax_line(ElementType type, std::span<double> line) {
+  if (line.empty()) return;
+  const bool rounds = element_size(type) == 2;
+  const auto rounded = [&](double value) { return rounds ? rounded_to(type, value) : value; };
+  double greatest = line.front();
+  for (const double value : line) greatest = std::max(greatest, value);
+  if (greatest == -std::numeric_limits<double>::infinity()) {
+    std::fill(line.begin(), line.end(), 0.0);
+    return;
+  }
+  double sum = 0;
+  for (double& value : line) {
+    value = rounded(std::exp(rounded(value - greatest)));
+    // Sums of FLOAT16 have more bits until they are complete, sums of BFLOAT16 have not.
+    sum = type == TensorProto::BFLOAT16 ? rounded(sum + value) : sum + value;
+  }
+  sum = rounded(sum);
+  for (double& value : line) value = rounded(value / sum);
+}
+
 AxisView view_along(const Shape& shape, int axis) {
   return {shape.count(0, axis), shape[axis], shape.count(axis + 1)};
 }
@@ -118,7 +155,7 @@ bool next_index(std::vector<int64_t>& index, std::span<const int64_t> dims) {
 std::vector<double> broadcast_to(const Call& call, std::string_view what,
                                  const std::vector<double>& values, const Shape& from,
                                  const Shape& to) {
-  if (broadcast(from, to) != to)
+  if (!broadcasts_to(from, to))
     call.fail(what, " has shape ", from.str(), ", which does not broadcast to ", to.str());
   std::vector<double> result;
   result.reserve(checked_count(call, to));

@@ -21,6 +21,8 @@ size_t checked_count(const Call& call, const Shape& shape);
 void need_rank(const Call& call, size_t i, std::string_view what, int least, int most);
 /// Error unless input i has that shape.
 void need_shape(const Call& call, size_t i, std::string_view what, const Shape& shape);
+/// Error unless input i broadcasts to that shape, as numpy does, without making it greater.
+void need_broadcast(const Call& call, size_t i, std::string_view what, const Shape& to);
 /// Error unless `value` is in [least, most].
 void need_within(const Call& call, std::string_view what, int64_t value, int64_t least,
                  int64_t most = kMaxExtent);
@@ -37,6 +39,10 @@ int64_t integer(const Call& call, size_t i, std::string_view what);
 double saturated(ElementType type, double value);
 /// `value` as the float type has it; 64-bit floats and integers stay.
 double rounded_to(ElementType type, double value);
+
+/// Makes the values their softmax; all -infinity gives 0. In types of 16 bits, each step is
+/// rounded, as where the operator is made of others.
+void softmax_line(ElementType type, std::span<double> line);
 
 /// An array seen along one axis: element k of line (o, i) has the index (o * size + k) * inner + i.
 struct AxisView {

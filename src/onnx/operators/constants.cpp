@@ -20,6 +20,10 @@ Array dense(const Call& call, const SparseTensorProto& message) {
       where.shape()[0] != values.count() || (!linear && where.shape()[1] != rank))
     call.fail("a sparse tensor of shape ", shape.str(), " has ", values.count(),
               " values at indices of shape ", where.shape().str());
+  constexpr int64_t kMostElements = int64_t{1} << 24;
+  if (shape.count() > kMostElements)
+    call.fail("a sparse tensor of shape ", shape.str(), " has ", shape.count(),
+              " elements when it is written out; at most ", kMostElements, " are supported");
   const std::vector<int64_t> strides = linear ? std::vector<int64_t>{1} : strides_of(shape);
   const std::vector<int64_t> numbers = where.integers();
   std::vector<int64_t> sources(static_cast<size_t>(checked_count(shape)), kOutside);

@@ -180,9 +180,7 @@ void infer_layer_normalization(Call& call) {
   const Shape& shape = call.shape(0);
   const int axis = layer_axis(call);
   for (size_t i = 1; i < call.inputs(); ++i)
-    if (call.has(i) && broadcast(call.shape(i), shape) != shape)
-      call.fail(i == 1 ? "scale" : "bias", " has shape ", call.shape(i).str(),
-                ", which does not broadcast to ", shape.str());
+    if (call.has(i)) need_broadcast(call, i, i == 1 ? "scale" : "bias", shape);
   infer_same(call);
   std::vector<int64_t> dims = shape.dims();
   std::fill(dims.begin() + axis, dims.end(), int64_t{1});

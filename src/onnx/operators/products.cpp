@@ -78,9 +78,7 @@ GemmShape gemm_shape(const Call& call) {
   if (shape.transposes_a) a = Shape{a[1], a[0]};
   if (shape.transposes_b) b = Shape{b[1], b[0]};
   shape.product = product_shape(call, a, b);
-  const Shape& output = shape.product.output;
-  if (call.has(2) && broadcast(call.shape(2), output) != output)
-    call.fail("C has shape ", call.shape(2).str(), ", which does not broadcast to ", output.str());
+  if (call.has(2)) need_broadcast(call, 2, "C", shape.product.output);
   return shape;
 }
 

@@ -243,30 +243,38 @@ void infer_softmax(Call& call) {
   call.give(0, call.type(0), call.shape(0));
 }
 
+void make_softmax(const std::string& op, ElementType type, std::span<double> line) {
+  if (line.empty()) return;
+  if (op == "Softmax") {
+    softmax_line(type, line);
+    return;
+  }
+  const auto best = std::max_element(line.begin(), line.end());
+  if (op == "Hardmax") {
+    std::fill(line.begin(), line.end(), 0.0);
+    *best = 1;
+    return;
+  }
+  const double greatest = *best;
+  double sum = 0;
+  for (const double value : line) sum += std::exp(value - greatest);
+  for (double& value : line) value = value - greatest - std::log(sum);
+}
+
 void evaluate_softmax(Call& call) {
   const Array& input = call.constant(0, "input");
   const AxisView view = softmax_view(call);
   checked_count(call, input.shape());
   std::vector<double> values = input.doubles();
-  const bool log = call.op() == "LogSoftmax";
-  const bool hard = call.op() == "Hardmax";
+  std::vector<double> line(static_cast<size_t>(view.size));
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 0; i < view.inner; ++i) {
-      const auto at = [&](int64_t k) -> double& {
-        return values[static_cast<size_t>((o * view.size + k) * view.inner + i)];
+      const auto place = [&](size_t k) {
+        return static_cast<size_t>((o * view.size + static_cast<int64_t>(k)) * view.inner + i);
       };
-      int64_t best = 0;
-      for (int64_t k = 1; k < view.size; ++k)
-        if (at(k) > at(best)) best = k;
-      if (hard) {
-        for (int64_t k = 0; k < view.size; ++k) at(k) = k == best ? 1 : 0;
-        continue;
-      }
-      const double greatest = view.size > 0 ? at(best) : 0;
-      double sum = 0;
-      for (int64_t k = 0; k < view.size; ++k) sum += std::exp(at(k) - greatest);
-      for (int64_t k = 0; k < view.size; ++k)
-        at(k) = log ? at(k) - greatest - std::log(sum) : std::exp(at(k) - greatest) / sum;
+      for (size_t k = 0; k < line.size(); ++k) line[k] = values[place(k)];
+      make_softmax(call.op(), input.type(), line);
+      for (size_t k = 0; k < line.size(); ++k) values[place(k)] = line[k];
     }
   }
   call.give(0, Array::of_doubles(input.type(), input.shape(), values));

@@ -280,13 +280,20 @@ int64_t block_size(const Call& call) {
   return size;
 }
 
+// Whether the channels in front of the places of a block are the outer ones (CRD), not the inner
+// ones.
+bool has_outer_channels(const Call& call) {
+  const std::string mode = call.get_string("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") call.fail("mode is '", mode, "'; use DCR or CRD");
+  return mode == "CRD";
+}
+
 void infer_depth_to_space(Call& call) {
   const int64_t b = block_size(call);
   const Shape& shape = call.shape(0);
   if (shape[1] % (b * b) != 0)
     call.fail(shape[1], " channels are no multiple of ", b * b, ", the places of a block");
-  const std::string mode = call.get_string("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") call.fail("mode is '", mode, "'; use DCR or CRD");
+  has_outer_channels(call);
   call.give(0, call.type(0),
             Shape{shape[0], shape[1] / (b * b), checked_multiply(shape[2], b, "the height"),
                   checked_multiply(shape[3], b, "the width")});
@@ -297,10 +304,10 @@ void evaluate_depth_to_space(Call& call) {
   const Array& x = call.constant(0, "values");
   const Shape& from = x.shape();
   const Shape& to = call.output(0).shape;
-  if (call.get_string("mode", "DCR") == "DCR")
+  if (has_outer_channels(call))
     return call.give(
-        0, permuted(x, Shape{from[0], b, b, to[1], from[2], from[3]}, {0, 3, 4, 1, 5, 2}, to));
-  call.give(0, permuted(x, Shape{from[0], to[1], b, b, from[2], from[3]}, {0, 1, 4, 2, 5, 3}, to));
+        0, permuted(x, Shape{from[0], to[1], b, b, from[2], from[3]}, {0, 1, 4, 2, 5, 3}, to));
+  call.give(0, permuted(x, Shape{from[0], b, b, to[1], from[2], from[3]}, {0, 3, 4, 1, 5, 2}, to));
 }
 
 void infer_space_to_depth(Call& call) {
@@ -308,6 +315,7 @@ void infer_space_to_depth(Call& call) {
   const Shape& shape = call.shape(0);
   if (shape[2] % b != 0 || shape[3] % b != 0)
     call.fail("an image of ", shape[2], "x", shape[3], " is no multiple of blocks of ", b);
+  has_outer_channels(call);
   call.give(0, call.type(0),
             Shape{shape[0], checked_multiply(shape[1], b * b, "the channels"), shape[2] / b,
                   shape[3] / b});
@@ -318,7 +326,9 @@ void evaluate_space_to_depth(Call& call) {
   const Array& x = call.constant(0, "values");
   const Shape& from = x.shape();
   const Shape& to = call.output(0).shape;
-  call.give(0, permuted(x, Shape{from[0], from[1], to[2], b, to[3], b}, {0, 3, 5, 1, 2, 4}, to));
+  const std::vector<int> order = has_outer_channels(call) ? std::vector<int>{0, 1, 3, 5, 2, 4}
+                                                          : std::vector<int>{0, 3, 5, 1, 2, 4};
+  call.give(0, permuted(x, Shape{from[0], from[1], to[2], b, to[3], b}, order, to));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ from ._context import context as default_context
 from ._crema import Context
 from ._display import Blobs, NetDisplay, Params, shape_text
 from ._layer import BlobVec
+from ._mistakes import OF_NETS, no_attribute, suggests
 from ._source import Source, path_of, source_of
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ class NetLayer:
 class Net(NetDisplay):
     """A net that is ready to run.
 
-    source: the path of a prototxt, its text, a NetParameter, or the bytes of one.
-    weights: a path of weights, or several; fillers do not run for what is in them.
+    source: the path of a prototxt or of a model of ONNX, which brings its weights; the text of a
+        prototxt, a NetParameter, or the bytes of one.
+    weights: a path of weights (.caffemodel, .h5, .onnx), or several; fillers do not run for what is
+        in them.
     phase: TEST (the default) or TRAIN.
     optimize: lets the net fuse layers and share memory between blobs. Then only inputs, outputs
         and the blobs named in `keep` have values after a pass.
@@ -66,6 +69,7 @@ class Net(NetDisplay):
     ValueError for a phase that there is not.
     """
 
+    @suggests
     def __init__(self, source: Source, weights: str | os.PathLike[str] | Sequence[Any] | None = None,
                  phase: int = TEST, *, level: int = 0, stages: Iterable[str] | None = None,
                  context: Context | None = None, optimize: bool = False,
@@ -73,6 +77,10 @@ class Net(NetDisplay):
                  keep: Iterable[str] = (), memory_budget: int = 0):
         if phase not in (TRAIN, TEST):
             raise ValueError(f"phase {phase!r} is neither crema.TRAIN (0) nor crema.TEST (1)")
+        if hasattr(weights, "keys"):
+            raise TypeError(f"weights are files, and this is a {type(weights).__name__}; write its "
+                            "arrays into the parameters of the net: "
+                            "net.params['conv1'][0].data[...] = array")
         if weights is None:
             files = []
         elif isinstance(weights, (str, os.PathLike)):
@@ -82,9 +90,11 @@ class Net(NetDisplay):
         settings: dict[str, Any] = {
             "level": level, "stages": list(stages or ()), "optimize": optimize,
             "backward": backward, "keep": list(keep), "memory_budget": memory_budget}
+        given, kind = source_of(source)
         self._take(_crema.Net(
-            context or default_context(), *source_of(source), train=phase == TRAIN, weights=files,
+            context or default_context(), given, kind, train=phase == TRAIN, weights=files,
             share_with=None if share_with is None else _core_of(share_with), **settings), settings)
+        self._weights = [given, *files] if kind == "file" else files
 
     @classmethod
     def _of(cls, core: _crema.Net) -> Net:
@@ -103,6 +113,12 @@ class Net(NetDisplay):
         self._layers: list[Any] | None = None
         self._params: OrderedDict[str, BlobVec] | None = None
         self._hooks: dict[str, list[Hook]] = {}
+        self._weights: list[bytes] = []  # the files that say where the weights come from
+
+    if not TYPE_CHECKING:  # to whom all names would be right
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name, OF_NETS)
 
     # What the net is.
 
@@ -312,11 +328,33 @@ class Net(NetDisplay):
         copied then.
         """
         source, kind = source_of(weights)
-        return self._core.load(source, is_message=kind == "message", strict=strict)
+        report = self._core.load(source, is_message=kind == "message", strict=strict)
+        if kind == "file":
+            self._weights.append(source)
+        return report
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the weights: as HDF5 if the name ends in .h5, else as a .caffemodel."""
         self._core.save(os.fsencode(path))
+
+    def save_onnx(self, path: str | os.PathLike[str], opset: int = 17, dynamic_batch: bool = False,
+                  fold: bool = False, preprocess: bool = False) -> _crema.OnnxReport:
+        """Writes the net of phase TEST as a model of ONNX, of its present shapes and weights.
+
+        opset: the version of ONNX's operators, 13 to 23.
+        dynamic_batch: leaves axis 0 of inputs and outputs open.
+        fold: BatchNorm, Scale and Bias become part of the weights beside them.
+        preprocess: the mean, scale and order of channels of the training become nodes: the first
+            input takes pixels from 0 to 255, red first, as (N, 3, H, W).
+
+        Inputs, outputs and blobs keep their names, all values are float32. Names of classes, and
+        what becomes of pixels, are those that the files of the net's weights say; they go into the
+        metadata of the model. Values above 2 GiB go to `path` + ".data".
+        Error that names all layers that cannot be exported, such as layers that read data, and for
+        a net of phase TRAIN, another opset, and `preprocess` where no file of weights says it.
+        """
+        return self._core.save_onnx(os.fsencode(path), opset=opset, dynamic_batch=dynamic_batch,
+                                    fold=fold, preprocess=preprocess, weights=self._weights)
 
     def share_with(self, other: Net) -> None:
         """Uses the parameters of `other` from now on, by the names of layers.
@@ -348,7 +386,7 @@ class Net(NetDisplay):
 
 # The attributes that Net._take() sets.
 _OWN = frozenset(("_core", "_settings", "_rows", "_blob_map", "_output_blobs", "_layers", "_params",
-                  "_hooks"))
+                  "_hooks", "_weights"))
 
 
 def _core_of(net: Any) -> _crema.Net:
@@ -368,6 +406,9 @@ def _names(argument: str, names: Any, arrays: list[str]) -> list[str]:
         return []
     if isinstance(names, str):
         raise TypeError(f"{argument} is a list of names: {argument}=[{names!r}]")
+    if hasattr(names, "keys"):
+        raise TypeError(f"{argument} is a list of names, and this is a {type(names).__name__}; "
+                        "arrays are given by name, **{'name': array}")
     if hasattr(names, "shape"):
         name = arrays[0] if arrays else "name"
         raise TypeError(f"arrays are given by the names of blobs, such as {name}=array; "

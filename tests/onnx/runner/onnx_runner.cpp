@@ -105,6 +105,7 @@ std::string run_set(const ModelProto& model, const fs::path& set) {
         if (is_float(inputs[i].type())) continue;
         *fixed.mutable_graph()->add_initializer() =
             message_of(inputs[i], graph.input(static_cast<int>(i)).name());
+        options.shapes.erase(graph.input(static_cast<int>(i)).name());
         any = true;
       }
       if (!any) throw;

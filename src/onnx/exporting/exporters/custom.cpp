@@ -3,7 +3,9 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "model/text_format.hpp"
 #include "onnx/exporting/exporters/common.hpp"
@@ -75,9 +77,10 @@ AttributeValue attribute_of(const Message& message, const FieldDescriptor& field
   return strings;
 }
 
-/// Settings that say how a net trains or reads data.
+/// Settings that say how a net trains, reads data or writes files.
 bool is_for_training(const std::string& field) {
-  return field == "transform_param" || field == "loss_param" || field.ends_with("filler");
+  return field == "transform_param" || field == "loss_param" || field == "save_output_param" ||
+         field.ends_with("filler");
 }
 
 /// All set fields of the layer's settings.
@@ -102,7 +105,9 @@ Attributes settings_of(const LayerParameter& param) {
   return attributes;
 }
 
-/// Operators that say the same in all opsets from 13 to 23.
+constexpr int kMostEnds = 63;  // the greatest number of an input or output
+
+/// Operators that say the same in all opsets from 13 to 23, attributes of newer ones aside.
 bool is_the_same_in_all(const std::string& op) {
   static constexpr std::array kOperators = {"Abs",
                                             "Acos",
@@ -183,11 +188,32 @@ bool is_the_same_in_all(const std::string& op) {
   return std::find(kOperators.begin(), kOperators.end(), op) != kOperators.end();
 }
 
+/// The first opset that has the operator with these attributes, of those that are the same in all.
+int first_opset_of(const OnnxOperatorParameter& s) {
+  const auto attribute = [&](std::string_view name) -> const AttributeProto* {
+    for (const AttributeProto& each : s.attribute()) {
+      if (each.name() == name) return &each;
+    }
+    return nullptr;
+  };
+  const std::string& op = s.op_type();
+  if (op == "Trilu") return 14;
+  if (op == "Reshape" && attribute("allowzero") != nullptr) return 14;
+  if (op == "Shape" && (attribute("start") != nullptr || attribute("end") != nullptr)) return 15;
+  if (op == "Cast" && attribute("saturate") != nullptr) return 19;
+  if (op.starts_with("Scatter")) {
+    const AttributeProto* const reduction = attribute("reduction");
+    if (reduction == nullptr) return 13;
+    return reduction->s() == "max" || reduction->s() == "min" ? 18 : 16;
+  }
+  return 13;
+}
+
 void export_onnx_operator(const ExportedLayer& layer, GraphBuilder& graph) {
   const OnnxOperatorParameter& s = layer.param().onnx_operator_param();
   const bool is_onnx = s.domain().empty() || s.domain() == "ai.onnx";
   if (is_onnx && s.opset() != graph.opset() &&
-      !(s.opset() >= 13 && is_the_same_in_all(s.op_type())))
+      !(s.opset() >= 13 && is_the_same_in_all(s.op_type()) && graph.opset() >= first_opset_of(s)))
     throw Error("is the operator ", s.op_type(), " of opset ", s.opset(),
                 ", which may say something else in opset ", graph.opset(), "; export opset ",
                 s.opset());
@@ -210,12 +236,19 @@ void export_onnx_operator(const ExportedLayer& layer, GraphBuilder& graph) {
       inputs.push_back(bottom < 0 ? std::string() : bottoms[static_cast<size_t>(bottom)]);
     }
   }
+  for (const OnnxOperatorParameter::Constant& constant : s.constant()) {
+    if (constant.input() < 0 || constant.input() > kMostEnds)
+      throw Error(s.op_type(), " has no input ", constant.input());
+    const auto place = static_cast<size_t>(constant.input());
+    if (inputs.size() <= place) inputs.resize(place + 1);
+    inputs[place] = graph.constant(array_of(constant.value()));
+  }
   // Outputs that no top stands for are left out, or have names that nobody reads.
   Names outputs, made(layer.tops());
   for (size_t i = 0; i < layer.tops(); ++i) {
     const int at =
         static_cast<int>(i) < s.output_size() ? s.output(static_cast<int>(i)) : static_cast<int>(i);
-    if (at < 0 || at > 63) throw Error(s.op_type(), " has no output ", at);
+    if (at < 0 || at > kMostEnds) throw Error(s.op_type(), " has no output ", at);
     while (static_cast<int>(outputs.size()) <= at) outputs.push_back(graph.new_name("unread"));
     const bool is_float = type_of(s.top_type(), i) == TensorProto::FLOAT;
     made[i] = is_float ? layer.output(i) : graph.new_name(layer.output(i) + "_value");

@@ -16,15 +16,10 @@ LayerParameter& pointwise(const Node& node, LayerWriter& writer, std::string_vie
 
 // Operators whose layer has no settings.
 void import_plain_function(const Node& node, LayerWriter& writer) {
-  static const std::map<std::string, std::string, std::less<>> kTypes = {{"Abs", "AbsVal"},
-                                                                         {"Exp", "Exp"},
-                                                                         {"HardSwish", "HardSwish"},
-                                                                         {"Log", "Log"},
-                                                                         {"Mish", "Mish"},
-                                                                         {"Relu", "ReLU"},
-                                                                         {"Sigmoid", "Sigmoid"},
-                                                                         {"Softplus", "BNLL"},
-                                                                         {"Tanh", "TanH"}};
+  static const std::map<std::string, std::string, std::less<>> kTypes = {
+      {"Abs", "AbsVal"},      {"Exp", "Exp"},       {"HardSwish", "HardSwish"},
+      {"Log", "Log"},         {"Mish", "Mish"},     {"Relu", "ReLU"},
+      {"Sigmoid", "Sigmoid"}, {"Softplus", "BNLL"}, {"Tanh", "TanH"}};
   pointwise(node, writer, kTypes.find(node.op())->second);
 }
 
@@ -63,7 +58,7 @@ void import_celu(const Node& node, LayerWriter& writer) {
     return;
   }
   need_floats(node);
-  if (alpha == 0) give_up("alpha 0");
+  if (!(alpha > 0)) give_up("alpha ", alpha);
   const std::string scaled = writer.inner_blob(node, "scaled");
   const std::string bent = writer.inner_blob(node, "bent");
   writer.add(node, "Power", {node.input(0)}, {scaled}, "scaled")
@@ -186,7 +181,8 @@ void import_softmax(const Node& node, LayerWriter& writer) {
 }  // namespace
 
 void add_activation_importers(ImporterTable& table) {
-  for (const char* op : {"Abs", "Exp", "HardSwish", "Log", "Mish", "Relu", "Sigmoid", "Softplus", "Tanh"})
+  for (const char* op :
+       {"Abs", "Exp", "HardSwish", "Log", "Mish", "Relu", "Sigmoid", "Softplus", "Tanh"})
     table.add(op, import_plain_function);
   for (const char* op : {"Neg", "Sqrt", "Reciprocal"}) table.add(op, import_power_of);
   table.add("LeakyRelu", import_leaky_relu);

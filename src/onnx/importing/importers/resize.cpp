@@ -9,6 +9,9 @@ namespace crema::onnx {
 
 namespace {
 
+// Each place of an axis is looked at.
+constexpr int64_t kMaxSide = 1 << 16;
+
 struct ResizeAxis {
   int64_t in = 0, out = 0;
   double scale = 1;  // as the model has it
@@ -78,6 +81,9 @@ void set_mode(const std::vector<ResizeAxis>& axes, const ResizeForm& form,
   const bool is_cubic = form.mode == "cubic";
   if (is_cubic && (form.excludes_outside || std::abs(form.cubic + 0.75) > 1e-6))
     give_up("another cubic kernel");
+  const bool shrinks =
+      std::ranges::any_of(axes, [](const ResizeAxis& axis) { return axis.out < axis.in; });
+  if (form.antialias && shrinks) give_up("antialias");
   settings.set_mode(is_cubic ? ResizeLayerParameter::BICUBIC : ResizeLayerParameter::BILINEAR);
   if (form.coordinates == "align_corners") return settings.set_align_corners(true);
   if (form.coordinates != "half_pixel" && form.coordinates != "pytorch_half_pixel" &&
@@ -89,7 +95,6 @@ void set_mode(const std::vector<ResizeAxis>& axes, const ResizeForm& form,
       give_up("scale ", axis.scale, " for an axis of ", axis.in, " that becomes ", axis.out);
     if (form.coordinates == "pytorch_half_pixel" && axis.out == 1 && axis.in > 1)
       give_up("one element of pytorch_half_pixel");
-    if (form.antialias && axis.out < axis.in) give_up("antialias");
   }
 }
 
@@ -161,8 +166,12 @@ void import_resize(const Node& node, LayerWriter& writer) {
   if (x.count() == 0 || out.count() == 0) give_up("an empty tensor");
   if (x.rank() != 4) give_up("a tensor of ", x.rank(), " axes");
   if (x[0] != out[0] || x[1] != out[1]) give_up("axes that are not of a map");
+  if (std::max(out[2], out[3]) > kMaxSide) give_up("a map of ", out[2], "x", out[3]);
   const ResizeForm form = form_of(node);
   const std::vector<double> scales = scales_of(node);
+  // Its coordinates follow from a scale that is not the quotient of the sizes.
+  if (scales.empty() && node.call().get_string("keep_aspect_ratio_policy", "stretch") != "stretch")
+    give_up("keep_aspect_ratio_policy");
   std::vector<ResizeAxis> axes;
   for (const int axis : {2, 3}) {
     ResizeAxis& added = axes.emplace_back(ResizeAxis{.in = x[axis], .out = out[axis]});
@@ -170,7 +179,8 @@ void import_resize(const Node& node, LayerWriter& writer) {
                                  : scales[static_cast<size_t>(axis)];
     if (!(added.scale > 0)) give_up("scale ", added.scale);
   }
-  if (x == out && form.mode != "nearest" && form.coordinates != "asymmetric")
+  const bool is_same = x == out && axes[0].scale == 1 && axes[1].scale == 1;
+  if (is_same && form.mode != "nearest" && form.coordinates != "asymmetric")
     return writer.alias(*node.input(0), *node.output());
   ResizeLayerParameter settings;
   set_sizes(axes, !scales.empty(), settings);

@@ -89,11 +89,13 @@ void import_concat(const Node& node, LayerWriter& writer) {
   layer.mutable_concat_param()->set_axis(axis);
 }
 
-// Reorg moves blocks of pixels to channels with the channel outermost; SpaceToDepth has it innermost.
+// Reorg moves blocks of pixels to channels with the channel outermost, as mode CRD does; in mode
+// DCR, SpaceToDepth has it innermost.
 void import_pixel_shuffle(const Node& node, LayerWriter& writer) {
   const Call call = node.call();
   const auto side = as_setting(call.need_int("blocksize"));
-  if (node.op() == "SpaceToDepth") {
+  const bool is_first = call.get_string("mode", "DCR") == "CRD";
+  if (node.op() == "SpaceToDepth" && !is_first) {
     const std::string blocks = writer.inner_blob(node, "blocks");
     ReorgParameter& reorg =
         *writer.add(node, "Reorg", {node.input(0)}, {blocks}, "blocks").mutable_reorg_param();
@@ -104,11 +106,10 @@ void import_pixel_shuffle(const Node& node, LayerWriter& writer) {
         ->set_group(as_setting(node.input(0)->shape()[1]));
     return;
   }
-  const bool is_first = call.get_string("mode", "DCR") == "CRD";
   ReorgParameter& reorg =
       *writer.add(node, "Reorg", {node.input(0)}, {node.output()}).mutable_reorg_param();
   reorg.set_stride(side);
-  reorg.set_reverse(true);
+  if (node.op() == "DepthToSpace") reorg.set_reverse(true);
   if (is_first) reorg.set_order(ReorgParameter::CHANNEL_FIRST);
 }
 

@@ -1,0 +1,230 @@
+// What exporters write as several nodes becomes the layer that computes it.
+#include "imported_model.hpp"
+
+namespace crema::onnx::test {
+namespace {
+
+// A model of x (2, 3, 4), whose nodes `build` adds; its output is y.
+template <class Build>
+std::string layers_of(const Build& build, double tolerance = 1e-5) {
+  TestModel model(17);
+  model.input("x", {2, 3, 4});
+  model.number("half", 0.5).number("one", 1).number("two", 2).number("three", 3).number("zero", 0);
+  model.number("six", 6).number("root2", std::sqrt(2.0)).number("eps", 1e-5);
+  build(model);
+  model.output("y");
+  return types_of(expect_same(model, tolerance));
+}
+
+AttributeProto last_axis() { return ints_attribute("axes", {-1}); }
+
+TEST(ImportPatterns, LayerNorm) {
+  EXPECT_EQ(
+      layers_of([](TestModel& m) {
+        m.weight("norm.weight", Shape{4}).weight("norm.bias", Shape{4});
+        m.node("ReduceMean", {"x"}, {"mean"}, {last_axis()}).node("Sub", {"x", "mean"}, {"d"});
+        m.node("Pow", {"d", "two"}, {"sq"}).node("ReduceMean", {"sq"}, {"var"}, {last_axis()});
+        m.node("Add", {"var", "eps"}, {"ve"}).node("Sqrt", {"ve"}, {"sd"});
+        m.node("Div", {"d", "sd"}, {"n"}).node("Mul", {"n", "norm.weight"}, {"s"});
+        m.node("Add", {"s", "norm.bias"}, {"y"});
+      }),
+      "LayerNorm");
+}
+
+TEST(ImportPatterns, RmsNorm) {
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.weight("norm.weight", Shape{4});
+              m.node("Mul", {"x", "x"}, {"sq"}).node("ReduceMean", {"sq"}, {"ms"}, {last_axis()});
+              m.node("Add", {"ms", "eps"}, {"me"}).node("Sqrt", {"me"}, {"r"});
+              m.node("Reciprocal", {"r"}, {"i"}).node("Mul", {"x", "i"}, {"n"});
+              m.node("Mul", {"norm.weight", "n"}, {"y"});
+            }),
+            "RMSNorm");
+}
+
+TEST(ImportPatterns, GeluOfErf) {
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.node("Div", {"x", "root2"}, {"a"}).node("Erf", {"a"}, {"e"});
+              m.node("Add", {"e", "one"}, {"g"}).node("Mul", {"x", "g"}, {"p"});
+              m.node("Mul", {"p", "half"}, {"y"});
+            }),
+            "GELU");
+}
+
+TEST(ImportPatterns, GeluOfTanh) {
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.number("c", 0.044715).number("s", std::sqrt(2 / std::acos(-1.0)));
+              m.node("Pow", {"x", "three"}, {"cube"}).node("Mul", {"cube", "c"}, {"cc"});
+              m.node("Add", {"x", "cc"}, {"i"}).node("Mul", {"i", "s"}, {"a"});
+              m.node("Tanh", {"a"}, {"t"}).node("Add", {"t", "one"}, {"g"});
+              m.node("Mul", {"x", "half"}, {"h"}).node("Mul", {"h", "g"}, {"y"});
+            }),
+            "GELU");
+}
+
+TEST(ImportPatterns, Gates) {
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.node("Sigmoid", {"x"}, {"s"}).node("Mul", {"x", "s"}, {"y"});
+            }),
+            "Swish");
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.node("Mul", {"x", "two"}, {"b"}).node("Sigmoid", {"b"}, {"s"});
+              m.node("Mul", {"s", "x"}, {"y"});
+            }),
+            "Swish");
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.node("Softplus", {"x"}, {"p"}).node("Tanh", {"p"}, {"t"});
+              m.node("Mul", {"x", "t"}, {"y"});
+            }),
+            "Mish");
+  EXPECT_EQ(
+      layers_of([](TestModel& m) {
+        m.node("Exp", {"x"}, {"e"}).node("Add", {"e", "one"}, {"a"}).node("Log", {"a"}, {"y"});
+      }),
+      "BNLL");
+  const auto hard = [](TestModel& m) {
+    m.node("Add", {"x", "three"}, {"a"}).node("Clip", {"a", "zero", "six"}, {"c"});
+  };
+  EXPECT_EQ(layers_of([&](TestModel& m) {
+              hard(m);
+              m.node("Div", {"c", "six"}, {"y"});
+            }),
+            "HardSigmoid");
+  EXPECT_EQ(layers_of([&](TestModel& m) {
+              hard(m);
+              m.node("Mul", {"x", "c"}, {"p"}).node("Div", {"p", "six"}, {"y"});
+            }),
+            "HardSwish");
+  EXPECT_EQ(layers_of([&](TestModel& m) {
+              hard(m);
+              m.node("Div", {"c", "six"}, {"g"}).node("Mul", {"x", "g"}, {"y"});
+            }),
+            "HardSwish");
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.node("Max", {"x", "zero"}, {"a"}).node("Min", {"a", "half"}, {"y"});
+            }),
+            "Clip");
+}
+
+TEST(ImportPatterns, NumbersAreOnePower) {
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.node("Mul", {"x", "two"}, {"a"}).node("Sub", {"a", "half"}, {"b"});
+              m.node("Div", {"b", "six"}, {"c"}).node("Pow", {"c", "three"}, {"y"});
+            }),
+            "Power");
+  EXPECT_EQ(layers_of([](TestModel& m) { m.node("Sub", {"one", "x"}, {"y"}); }), "Power");
+  EXPECT_EQ(layers_of([](TestModel& m) { m.node("Mul", {"x", "x"}, {"y"}); }), "Power");
+}
+
+TEST(ImportPatterns, ConstantsAreScalesAndBiases) {
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.weight("gamma", Shape{3, 1}).weight("beta", Shape{1, 3, 1});
+              m.node("Mul", {"x", "gamma"}, {"a"}).node("Add", {"beta", "a"}, {"y"});
+            }),
+            "Scale");
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.weight("pos_embed", Shape{1, 3, 4}).node("Add", {"x", "pos_embed"}, {"y"});
+            }),
+            "Bias");
+}
+
+TEST(ImportPatterns, ProductsWithWeightsAreInnerProducts) {
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.weight("fc.weight", Shape{4, 5}).weight("fc.bias", Shape{5});
+              m.node("MatMul", {"x", "fc.weight"}, {"p"}).node("Add", {"fc.bias", "p"}, {"y"});
+            }),
+            "InnerProduct");
+  TestModel model;
+  model.input("x", {2, 3, 2, 2}).weight("fc.weight", Shape{5, 12}).weight("fc.bias", Shape{5});
+  model.node("Flatten", {"x"}, {"f"});
+  model.node(
+      "Gemm", {"f", "fc.weight", "fc.bias"}, {"y"},
+      {int_attribute("transB", 1), float_attribute("alpha", 0.5), float_attribute("beta", 2)});
+  model.output("y");
+  const NetParameter net = expect_same(model);
+  ASSERT_EQ(types_of(net), "InnerProduct");
+  EXPECT_EQ(net.layer(1).name(), "fc");
+}
+
+TEST(ImportPatterns, ScaledProductOfTransposedMatrices) {
+  TestModel model;
+  model.input("a", {2, 3, 4}).input("b", {2, 5, 4}).number("scale", 0.25);
+  model.node("Transpose", {"b"}, {"t"}, {ints_attribute("perm", {0, 2, 1})});
+  model.node("MatMul", {"a", "t"}, {"p"}).node("Mul", {"p", "scale"}, {"y"}).output("y");
+  EXPECT_EQ(types_of(expect_same(model)), "MatMul");
+}
+
+TEST(ImportPatterns, Einsum) {
+  TestModel model;
+  model.input("a", {2, 3, 4}).input("b", {2, 4, 5});
+  model.node("Einsum", {"a", "b"}, {"y"}, {string_attribute("equation", "bij, bjk -> bki")});
+  model.output("y");
+  EXPECT_EQ(types_of(expect_same(model)), "MatMul Permute");
+}
+
+TEST(ImportPatterns, GroupNormOfPyTorch) {
+  TestModel model;
+  model.input("x", {2, 6, 3, 3}).indices("split", {0, 2, -1}).indices("back", {2, 6, 3, 3});
+  model.weight("ones", Array::of_doubles(TensorProto::FLOAT, Shape{2}, std::vector<double>{1, 1}));
+  model.weight("zeros", Array(TensorProto::FLOAT, Shape{2}));
+  model.weight("gn.weight", Shape{6, 1, 1}).weight("gn.bias", Shape{6, 1, 1});
+  model.node("Reshape", {"x", "split"}, {"g"});
+  model.node("InstanceNormalization", {"g", "ones", "zeros"}, {"n"});
+  model.node("Reshape", {"n", "back"}, {"b"}).node("Mul", {"b", "gn.weight"}, {"s"});
+  model.node("Add", {"s", "gn.bias"}, {"y"}).output("y");
+  EXPECT_EQ(types_of(expect_same(model)), "GroupNorm");
+}
+
+TEST(ImportPatterns, ChannelsAreShuffled) {
+  TestModel model;
+  model.input("x", {2, 6, 2, 3}).indices("split", {2, 2, 3, 2, 3}).indices("back", {2, 6, 2, 3});
+  model.node("Reshape", {"x", "split"}, {"a"});
+  model.node("Transpose", {"a"}, {"b"}, {ints_attribute("perm", {0, 2, 1, 3, 4})});
+  model.node("Reshape", {"b", "back"}, {"y"}).output("y");
+  EXPECT_EQ(types_of(expect_same(model)), "ShuffleChannel");
+}
+
+TEST(ImportPatterns, TransposesOfChannelsLastNetsMeet) {
+  TestModel model;
+  const AttributeProto to_last = ints_attribute("perm", {0, 2, 3, 1});
+  const AttributeProto to_first = ints_attribute("perm", {0, 3, 1, 2});
+  model.input("x", {2, 3, 5, 4}).weight("w", Shape{3, 3, 1, 1}).weight("v", Shape{3, 3, 1, 1});
+  model.weight("gamma", Shape{3});
+  model.node("Conv", {"x", "w"}, {"a"}).node("Transpose", {"a"}, {"b"}, {to_last});
+  model.node("Relu", {"b"}, {"c"}).node("Mul", {"c", "gamma"}, {"d"});
+  model.node("Transpose", {"d"}, {"e"}, {to_first}).node("Conv", {"e", "v"}, {"f"});
+  model.node("Transpose", {"f"}, {"g"}, {to_last});
+  model.node("ReduceMean", {"g"}, {"y"},
+             {ints_attribute("axes", {1, 2}), int_attribute("keepdims", 0)});
+  model.output("y");
+  EXPECT_EQ(types_of(expect_same(model)), "Convolution ReLU Scale Convolution Pooling Flatten");
+}
+
+TEST(ImportPatterns, PadsJoinWhatReadsThem) {
+  TestModel model;
+  model.input("x", {1, 2, 6, 6}).weight("w", Shape{2, 2, 3, 3});
+  model.indices("pads", {0, 0, 1, 1, 0, 0, 1, 1});
+  model.node("Pad", {"x", "pads"}, {"p"})
+      .node("Conv", {"p", "w"}, {"c"})
+      .node("Relu", {"c"}, {"r"});
+  model.node("Pad", {"r", "pads"}, {"q"});
+  model.node("MaxPool", {"q"}, {"y"},
+             {ints_attribute("kernel_shape", {3, 3}), ints_attribute("strides", {2, 2})});
+  model.output("y");
+  EXPECT_EQ(types_of(expect_same(model)), "Convolution ReLU Pooling");
+}
+
+TEST(ImportPatterns, NothingsGo) {
+  EXPECT_EQ(layers_of([](TestModel& m) {
+              m.indices("same", {2, 3, 4}).node("Identity", {"x"}, {"a"});
+              m.node("Cast", {"a"}, {"b"}, {int_attribute("to", TensorProto::DOUBLE)});
+              m.node("Cast", {"b"}, {"c"}, {int_attribute("to", TensorProto::FLOAT)});
+              m.node("Reshape", {"c", "same"}, {"d"}).node("Expand", {"d", "same"}, {"e"});
+              m.node("Mul", {"e", "one"}, {"f"}).node("Add", {"f", "zero"}, {"g"});
+              m.node("Relu", {"g"}, {"y"});
+            }),
+            "ReLU");
+}
+
+}  // namespace
+}  // namespace crema::onnx::test
