@@ -228,16 +228,14 @@ class ArithmeticLayer : public TwoSidedLayer {
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override {
     dispatch([&]<class Op, class T>(Op, T) {
+      // What is read comes first: the top may lie in bottom 0.
       const Tensor &a = bottom[0]->data, &b = bottom[1]->data;
       if (device.on_host()) {
-        using Term = Values<Op, T, const T*>;
-        return spread_apply(HostSide(), forward_, Term{device.read<T>(a), device.read<T>(b)},
-                            device.overwrite<T>(top[0]->data));
+        const Values<Op, T, const T*> term{device.read<T>(a), device.read<T>(b)};
+        return spread_apply(HostSide(), forward_, term, device.overwrite<T>(top[0]->data));
       }
-      using Term = Values<Op, T, ValuesIn<T>>;
-      spread_apply(DeviceSide(device), forward_,
-                   Term{values_in<T>(device, a), values_in<T>(device, b)},
-                   values_out<T>(device, top[0]->data));
+      const Values<Op, T, ValuesIn<T>> term{values_in<T>(device, a), values_in<T>(device, b)};
+      spread_apply(DeviceSide(device), forward_, term, values_out<T>(device, top[0]->data));
     });
   }
 
@@ -274,17 +272,15 @@ class ArithmeticLayer : public TwoSidedLayer {
     };
     const Tensor &a = bottom[0]->data, &b = bottom[1]->data;
     if (device.on_host()) {
-      return run(
-          HostSide(),
-          Slopes<Op, kOf, T, const T*>{kA ? device.read<T>(a) : nullptr,
-                                       kB ? device.read<T>(b) : nullptr, device.read<T>(top.diff)},
-          device.overwrite<T>(to));
+      const Slopes<Op, kOf, T, const T*> term{kA ? device.read<T>(a) : nullptr,
+                                              kB ? device.read<T>(b) : nullptr,
+                                              device.read<T>(top.diff)};
+      return run(HostSide(), term, device.overwrite<T>(to));
     }
-    run(DeviceSide(device),
-        Slopes<Op, kOf, T, ValuesIn<T>>{kA ? values_in<T>(device, a) : ValuesIn<T>(),
-                                        kB ? values_in<T>(device, b) : ValuesIn<T>(),
-                                        values_in<T>(device, top.diff)},
-        values_out<T>(device, to));
+    const Slopes<Op, kOf, T, ValuesIn<T>> term{kA ? values_in<T>(device, a) : ValuesIn<T>(),
+                                               kB ? values_in<T>(device, b) : ValuesIn<T>(),
+                                               values_in<T>(device, top.diff)};
+    run(DeviceSide(device), term, values_out<T>(device, to));
   }
 
   /// Returns body(AddOf{}, float{}), or the like.

@@ -104,9 +104,13 @@ class CumSumLayer : public TwoSidedLayer {
             side, split_.positions(), kPassGrain / split_.size + 1,
             RunningSums<T, In, Out>{split_, param().cumsum_param().exclusive(), reverse, x, y});
       };
-      device.on_host()
-          ? run(HostSide(), device.read<T>(from), device.overwrite<T>(to))
-          : run(DeviceSide(device), values_in<T>(device, from), values_out<T>(device, to));
+      // What is read comes first: both may be the same memory.
+      if (device.on_host()) {
+        const T* const x = device.read<T>(from);
+        return run(HostSide(), x, device.overwrite<T>(to));
+      }
+      const ValuesIn<T> x = values_in<T>(device, from);
+      run(DeviceSide(device), x, values_out<T>(device, to));
     });
   }
 

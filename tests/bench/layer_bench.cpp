@@ -178,6 +178,35 @@ std::vector<Problem> problems() {
   add("Concat", "type: 'Concat'", {8, 128, 28, 28}, 2);
   add("Slice", "type: 'Slice' top: 'y' top: 'z'", {8, 256, 28, 28});
   add("Tile", "type: 'Tile' tile_param { tiles: 4 }", {8, 64, 28, 28});
+  const Shape tokens{8, 197, 768};
+  add_case("Arithmetic of equal shapes", "type: 'Arithmetic'", {uniform(tokens), uniform(tokens)});
+  add_case("Arithmetic by a row", "type: 'Arithmetic' arithmetic_param { operation: MUL }",
+           {uniform(tokens), uniform({768})});
+  add_case("Arithmetic by a number", "type: 'Arithmetic' arithmetic_param { operation: MUL }",
+           {uniform(tokens), uniform({})});
+  add_case("Arithmetic by channels", "type: 'Arithmetic' arithmetic_param { operation: MUL }",
+           {uniform({8, 256, 28, 28}), uniform({256, 1, 1})});
+  add_case("Arithmetic POW", "type: 'Arithmetic' arithmetic_param { operation: POW }",
+           {uniform({8, 256, 28, 28}, 0.5, 2), uniform({})});
+  add_case("Where", "type: 'Where'",
+           {labels({8, 1, 197, 197}, 2), uniform({8, 12, 197, 197}), uniform({})});
+  add("Expand", "type: 'Expand' expand_param { dim: 8 dim: -1 dim: -1 }", {1, 197, 768});
+  add_case("Gather", "type: 'Gather' gather_param { axis: 1 }",
+           {uniform({8, 197, 768}), labels({64}, 197)});
+  add("Pad", "type: 'Pad' pad_param { begin: 3 begin: 3 end: 3 end: 3 mode: REFLECT }",
+      {8, 64, 28, 28});
+  add("StridedSlice",
+      "type: 'StridedSlice' strided_slice_param { axis: 2 axis: 3 begin: 0 begin: 1 end: 99 end: "
+      "99 step: 2 step: 2 }",
+      {8, 64, 56, 56});
+  add("CumSum", "type: 'CumSum'", {64, 4096});
+  add("TopK", "type: 'TopK' topk_param { k: 5 }", {64, 1000});
+  add("RMSNorm", "type: 'RMSNorm'", {8, 197, 768});
+  add_case("GridSample", "type: 'GridSample'", {uniform({4, 32, 56, 56}), uniform({4, 56, 56, 2})});
+  add("Reduce", "type: 'Reduce' reduce_param { axis: 2 axis: 3 }", {8, 256, 28, 28});
+  add("Reduce MAX", "type: 'Reduce' reduce_param { axis: 1 operation: MAX }", {8, 256, 28, 28});
+  add("Reduce LOG_SUM_EXP", "type: 'Reduce' reduce_param { axis: 1 operation: LOG_SUM_EXP }",
+      {64, 1000});
   add("Reduction", "type: 'Reduction' reduction_param { axis: 1 }", {64, 4096});
   add("Reduction SUMSQ", "type: 'Reduction' reduction_param { axis: 1 operation: SUMSQ }",
       {64, 4096});

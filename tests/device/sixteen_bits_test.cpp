@@ -213,6 +213,50 @@ std::vector<RoomCase> rooms() {
     }
     const Input factors = uniform({2, channels, 1, 1});
     add("Axpy" + c, {.layer = of("Axpy"), .bottoms = {factors, images, images}});
+    const std::vector<std::string> contiguous = {kFormats[0]};
+    for (const char* operation : {"ADD", "MUL", "DIV", "MAX"}) {
+      const std::string settings = text("arithmetic_param { operation: ", operation, " }");
+      add(text("Arithmetic", operation, "OfRows", c),
+          {.layer = of("Arithmetic", settings), .bottoms = {images, uniform({9}, 1, 2)}},
+          contiguous, 2);
+    }
+    add("ArithmeticOfChannels" + c,
+        {.layer = of("Arithmetic", "arithmetic_param { operation: MUL }"),
+         .bottoms = {uniform({channels, 1, 1}), images}},
+        contiguous);
+    add("Where" + c,
+        {.layer = of("Where"), .bottoms = {labels({channels, 1, 9}, 2), images, uniform({9})}},
+        {"contiguous>bf16 contiguous"});
+    add("Expand" + c,
+        {.layer = of("Expand", "expand_param { dim: 3 dim: -1 dim: 4 }"),
+         .bottoms = {uniform({channels, 1})}},
+        contiguous);
+    add("Gather" + c,
+        {.layer = of("Gather", "gather_param { axis: 2 }"), .bottoms = {images, labels({3, 4}, 7)}},
+        contiguous);
+    for (const char* mode : {"CONSTANT", "REFLECT"}) {
+      add(text("Pad", mode, c),
+          {.layer =
+               of("Pad", text("pad_param { begin: 2 begin: 1 end: -1 end: 3 mode: ", mode, " }")),
+           .bottoms = {images}},
+          contiguous);
+    }
+    add("StridedSlice" + c,
+        {.layer = of("StridedSlice",
+                     "strided_slice_param { axis: 1 axis: 3 begin: 0 begin: 8 end: 9 end: 1 "
+                     "step: 2 step: -3 }"),
+         .bottoms = {images}},
+        contiguous);
+    add("CumSum" + c, {.layer = of("CumSum", "cumsum_param { axis: 1 }"), .bottoms = {images}},
+        contiguous, 4);
+    add("RMSNorm" + c, {.layer = of("RMSNorm"), .bottoms = {images}}, contiguous, 4);
+    for (const char* operation : {"SUM", "MAX", "LOG_SUM_EXP"}) {
+      add(text("Reduce", operation, c),
+          {.layer =
+               of("Reduce", text("reduce_param { axis: 1 axis: 3 operation: ", operation, " }")),
+           .bottoms = {images}},
+          {"bf16 contiguous>contiguous"});
+    }
     add("SpatialDropout" + c, {.layer = of("SpatialDropout"), .bottoms = {images}});
     add("Interp" + c,
         {.layer = of("Interp", "interp_param { height: 13 width: 5 }"), .bottoms = {images}});
