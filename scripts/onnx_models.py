@@ -7,8 +7,8 @@
 
 For each net and opset, `crema export-onnx` writes the model and runs it, imported again and by
 onnxruntime, on random inputs; onnx.checker checks the file. A row says the largest difference of
-all outputs, relative to the greatest value of the output. Nets without weights have those of their
-fillers, and, where BatchNorm has no statistics, those of one random batch. The exit status is 1 if a
+all outputs, relative to the greatest value of the output. Nets without weights have random ones, and
+BatchNorm has the statistics of one random batch. The exit status is 1 if a
 model is refused by a checker or runtime, or a difference exceeds --tolerance.
 
 It needs the packages onnx and onnxruntime (pip install onnx onnxruntime), and a build with
@@ -46,26 +46,36 @@ def nets_of_folder(folder):
                     yield f"{deploy.parent.name}/{deploy.stem}", deploy, file
 
 
-def weights_with_statistics(deploy, folder):
-    """A file of weights for a net with BatchNorm: fillers, and statistics of a random batch. None for others."""
+def made_weights(deploy, folder):
+    """A file of weights in which no layer is degenerate: random ones where fillers give none, and BatchNorm's statistics of a random batch."""
     import numpy
     import crema
-    if "BatchNorm" not in deploy.read_text():
-        return None
     random = numpy.random.default_rng(1)
     crema.set_context(crema.Context(seed=1, tune=False))
     net = crema.Net(deploy)
-    try:
-        trained = crema.Net(deploy, phase=crema.TRAIN, share_with=net)
-        for name in trained.inputs:
-            trained.blobs[name].data[...] = random.uniform(-1, 1, trained.blobs[name].data.shape)
-        trained.forward()
-    except crema.Error as error:  # a layer that cannot train
-        print(f"{deploy}: statistics of BatchNorm are made up: {error}", file=sys.stderr)
-    for layer in net.layers:
-        if layer.type != "BatchNorm":
+    kinds = {layer.name: layer.type for layer in net.layers}
+    for name, blobs in net.params.items():
+        if kinds[name] == "BatchNorm":
             continue
-        mean, variance, factor = (blob.data for blob in layer.blobs)
+        for index, blob in enumerate(blobs):
+            values = blob.data
+            if values.size > 1 and values.std() > 0:
+                continue
+            inputs = max(1, values.size // values.shape[0]) if index == 0 and values.ndim > 1 else 100
+            scale = 0.1 if index > 0 or values.ndim == 1 else (2 / inputs) ** 0.5
+            values[...] = random.normal(values.flat[0], scale, values.shape)
+    if "BatchNorm" in kinds.values():
+        try:
+            trained = crema.Net(deploy, phase=crema.TRAIN, share_with=net)
+            for name in trained.inputs:
+                trained.blobs[name].data[...] = random.uniform(-1, 1, trained.blobs[name].data.shape)
+            trained.forward()
+        except crema.Error as error:  # a layer that cannot train
+            print(f"{deploy}: statistics of BatchNorm are made up: {error}", file=sys.stderr)
+    for name, blobs in net.params.items():
+        if kinds[name] != "BatchNorm":
+            continue
+        mean, variance, factor = (blob.data for blob in blobs)
         if factor[0] != 0 and (variance > 0).all():
             continue
         factor[...] = 1
@@ -134,7 +144,7 @@ def main():
         with tempfile.TemporaryDirectory() as made:
             folder = pathlib.Path(made)
             try:
-                weights = weights or weights_with_statistics(deploy, folder)
+                weights = weights or made_weights(deploy, folder)
             except crema.Error as error:
                 print(f"| {name} | | | | cannot be built: {error} |", flush=True)
                 bad += 1

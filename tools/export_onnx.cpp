@@ -70,6 +70,10 @@ void prove(Net& net, const std::string& model, const OnnxReport& report) {
   const NetComparison comparison = compare_nets(net, again, output_tolerance());
   bool good = print_differences(comparison.outputs, output_tolerance(), "imported again") &&
               comparison.only_a.empty() && comparison.only_b.empty();
+  for (const std::string& name : comparison.only_a)
+    std::printf("output '%s' is not in the model\n", printable(name).c_str());
+  for (const std::string& name : comparison.only_b)
+    std::printf("the model has an output '%s' of its own\n", printable(name).c_str());
   if (!report.custom.empty()) {
     std::printf("onnxruntime does not know the domain \"crema\" of %s\n",
                 printable_message(joined(report.custom)).c_str());

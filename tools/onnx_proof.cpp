@@ -173,10 +173,11 @@ RuntimeResult run_onnxruntime(const std::string& model, const NamedArrays& input
 
 std::vector<ValueDifference> differences_of(Net& net, const NamedArrays& others) {
   std::vector<ValueDifference> differences;
-  if (others.size() != net.outputs().size())
-    throw Error("the net has ", net.outputs().size(), " outputs, and the model ", others.size());
+  const std::vector<std::string> names = computed_outputs(net);
+  if (others.size() != names.size())
+    throw Error("the net has ", names.size(), " outputs (", joined(names), "), and the model ",
+                others.size());
   for (size_t i = 0; i < others.size(); ++i) {
-    const auto& names = net.outputs();
     const bool has_name = std::ranges::count(names, others[i].first) > 0;
     const std::string& name = has_name ? others[i].first : names[i];
     differences.push_back(crema::difference_of(name, others[i].second, net.output(name)));

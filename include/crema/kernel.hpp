@@ -12,7 +12,10 @@
 
 namespace crema {
 
+class ChainLink;     // src/core/pointwise_chain.hpp
+class EndsWithReLU;  // src/core/relu_handover.hpp
 class Layer;
+class UndoesReLU;  // src/core/relu_handover.hpp
 
 /// A set of bottoms or of tops of a layer, by index.
 class IndexSet {
@@ -89,6 +92,11 @@ class Kernel {
   /// The net returns to the shapes of this kernel after it ran others. For kernels with memory in
   /// their layer, which has been sized for those.
   virtual void enter(Blobs /*bottom*/, Blobs /*top*/) {}
+
+  // What else the kernel is; null: it is not.
+  virtual const ChainLink* chain_link() const { return nullptr; }
+  virtual EndsWithReLU* ends_with_relu() { return nullptr; }
+  virtual UndoesReLU* undoes_relu() { return nullptr; }
 
  private:
   const Layer& layer_;

@@ -52,7 +52,7 @@ struct Arity {
 enum class TopShapes : uint8_t {
   fixed,        // the shapes of the bottoms and the settings
   per_batch,    // a source: fetch() sets the shapes before the pass
-  from_values,  // reshape() sets upper bounds, forward() the shapes
+  from_values,  // reshape() sets bounds (see has_unbounded_tops()), forward() the shapes
 };
 
 /// A map whose positions are numbered row by row, as in the mask of maximum pooling: row * width +
@@ -119,6 +119,12 @@ class Layer {
   virtual void reshape(Blobs bottom, Blobs top) = 0;
 
   virtual TopShapes top_shapes() const { return TopShapes::fixed; }
+  /// For TopShapes::from_values: whether forward may make tops of any shapes, such as those of a
+  /// script. What reshape() sets is a guess then. Memory is planned for it; a top that needs more,
+  /// and what layers behind make of it, gets memory of its own. Those layers are asked about the
+  /// shapes that forward has made: what they refuse of the guess is no Error, unless they have
+  /// taken no other shapes before.
+  virtual bool has_unbounded_tops() const { return false; }
   /// For TopShapes::per_batch: loads the next batch and sets the shapes of the tops. The next
   /// forward writes that batch. If the batch of the last call was not written yet, because the pass
   /// failed before, that batch is the next one.
@@ -175,6 +181,14 @@ class Layer {
   CarriesState* carries_state() {
     return const_cast<CarriesState*>(std::as_const(*this).carries_state());
   }
+
+  /// What forward computes or checks on the host though its kernel is one of a device, in a few
+  /// words for those who look at the net: "choice of boxes". "" if nothing.
+  virtual std::string host_part() const { return {}; }
+  /// With a host_part(): whether the host reads bottom b for it.
+  virtual bool host_reads(int /*b*/) const { return true; }
+  /// With a host_part(): whether the host writes the tops.
+  virtual bool host_writes() const { return true; }
 
   /// What forward changes beside its tops and beside what the next batch of a sequence begins with
   /// (carries_state), such as "its running statistics"; "" if nothing. Runners share a net only

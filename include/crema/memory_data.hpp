@@ -49,11 +49,17 @@ class MemoryFeed {
   /// may keep views of them. Waits while FeedOptions::depth batches are ready. Error for other
   /// shapes; nothing is taken then.
   virtual Answer give(Tensor data, Tensor labels) = 0;
+  /// The same for arrays, which are copied, into memory that is used again for later batches.
+  virtual Answer give(std::span<const float> data, std::span<const double> labels) = 0;
   /// The same for images, as for MemoryData::set_images(). They go through transform_param in the
-  /// thread of the caller, batch by batch; errors of images come with the one that completes their
+  /// thread of the caller; errors of images come at the latest with the one that completes their
   /// batch. What is drawn for a sample is a function of seed and position.
   virtual Answer give_images(const std::vector<Tensor>& images, const Tensor& labels,
                              ImageAxes axes = ImageAxes::chw) = 0;
+  /// The same for pixels of n images of one shape, as `axes` has it, with n labels. They are
+  /// copied.
+  virtual Answer give_images(std::span<const uint8_t> pixels, const Shape& image,
+                             std::span<const double> labels, ImageAxes axes = ImageAxes::chw) = 0;
   /// What follows is of the next epoch. A batch that is not full is completed by it, or, with
   /// `drop_rest`, forgotten.
   virtual Answer end_epoch(bool drop_rest = false) = 0;

@@ -81,15 +81,24 @@ class Tensor {
 
   /// Makes this a view of `memory` from byte `offset` on. Error if the memory is too small.
   void bind(std::shared_ptr<Memory> memory, size_t offset = 0);
+  /// Makes this a range of the rows of a wider tensor: the elements, in their order, are `rows`
+  /// rows of one length, which begin `stride` bytes apart in `memory`, the first at byte `offset`.
+  /// Such a tensor is read by at(), to() and copy_from() of another one, and by what asks for
+  /// row_stride(); all other access to its contents is an Error.
+  void bind_rows(std::shared_ptr<Memory> memory, size_t offset, int64_t rows, size_t stride);
+  /// Bytes from the beginning of a row to the next one's, of bind_rows(); 0: the tensor is dense.
+  size_t row_stride() const { return row_stride_; }
   /// Releases the memory. The next access allocates new, zeroed memory.
   void unbind();
   bool has_memory() const { return memory_ != nullptr; }
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   size_t offset() const { return offset_; }
   bool same_memory(const Tensor& other) const {
-    return memory_ && memory_ == other.memory_ && offset_ == other.offset_;
+    return memory_ && memory_ == other.memory_ && offset_ == other.offset_ &&
+           row_stride_ == other.row_stride_;
   }
-  /// A view of the same memory with another shape of the same count. Contiguous tensors only.
+  /// A view of the same memory with another shape of the same count. Contiguous tensors only, and
+  /// no ranges of rows.
   Tensor view(const Shape& shape) const;
 
   /// Access for reading; on the host if `backend` is null. T must be the element type. Copies from
@@ -131,13 +140,20 @@ class Tensor {
   void* overwrite_bytes(DeviceBackend* backend = nullptr) {
     return bytes_of(Access::overwrite, backend);
   }
+  /// The same for callers that heed row_stride().
+  const void* read_rows(DeviceBackend* backend = nullptr) const {
+    return first_byte(Access::read, backend);
+  }
+  void* overwrite_rows(DeviceBackend* backend = nullptr) {
+    return first_byte(Access::overwrite, backend);
+  }
 
   /// Copies the values of `source`, of the same shape, and converts type and format. Runs on the
   /// host.
   void copy_from(const Tensor& source);
   /// A copy in another type or format.
   Tensor to(DType dtype, Format format) const;
-  /// This tensor if it is contiguous, else a contiguous copy.
+  /// This tensor if it is contiguous and dense, else a contiguous copy.
   Tensor contiguous() const;
   /// Sets every element. Padding stays zero.
   void fill(double value);
@@ -145,18 +161,25 @@ class Tensor {
   double at(int64_t index) const;
 
  private:
+  void* first_byte(Access access, DeviceBackend* backend) const;
+  /// The same. Error for a range of rows.
   void* bytes_of(Access access, DeviceBackend* backend) const;
   /// The same. Error unless `as` is the element type.
   void* bytes_as(DType as, Access access, DeviceBackend* backend) const;
   /// The same for a host pointer that the caller may keep.
   void* exposed_bytes_as(DType as, Access access, DeviceBackend* backend);
   void need_memory() const;
+  void need_dense(std::string_view what) const;
+  /// This tensor if it is dense, else a copy on the host.
+  Tensor dense() const;
 
   Shape shape_{0};
   DType dtype_ = DType::f32;
   Format format_ = Format::contiguous;
   mutable std::shared_ptr<Memory> memory_;
   mutable size_t offset_ = 0;
+  int64_t rows_ = 1;       // of bind_rows()
+  size_t row_stride_ = 0;  // 0: dense
 };
 
 }  // namespace crema

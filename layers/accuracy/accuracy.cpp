@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
@@ -47,7 +46,7 @@ struct DivideHits {
   }
 };
 
-class AccuracyLayer : public LabelledLayer, public HasHostPart {
+class AccuracyLayer : public LabelledLayer {
  public:
   std::string host_part() const override { return by_class_ ? "counts by class" : ""; }
   bool host_reads(int /*b*/) const override { return false; }

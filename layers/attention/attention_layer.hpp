@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "core/host_part.hpp"
 #include "crema/random.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/attention/blocked_attention.hpp"
 
 namespace crema {
 
-class AttentionLayer : public TwoSidedLayer, public HasHostPart {
+class AttentionLayer : public TwoSidedLayer {
  public:
   explicit AttentionLayer(const LayerInit& init);
   ~AttentionLayer() override;

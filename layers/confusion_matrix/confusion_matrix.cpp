@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/passes.hpp"
 #include "proto/layer.pb.h"
@@ -32,7 +31,7 @@ struct Predict {
   }
 };
 
-class ConfusionMatrixLayer : public LabelledLayer, public HasHostPart {
+class ConfusionMatrixLayer : public LabelledLayer {
  public:
   std::string host_part() const override { return "counts"; }
   bool host_reads(int /*b*/) const override { return false; }

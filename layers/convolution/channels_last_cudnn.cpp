@@ -6,6 +6,7 @@
 // (backend/parameter_copies.hpp). Gradients come back in that order, and a pass of ours adds them
 // to those of the parameters.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -13,6 +14,7 @@
 #include "backend/parameter_copies.hpp"
 #include "core/memory_error.hpp"
 #include "core/relu_handover.hpp"
+#include "core/row_ranges.hpp"
 #include "core/tuner.hpp"
 #include "layer_support/tuning.hpp"
 #include "layers/convolution/cudnn.hpp"
@@ -135,7 +137,10 @@ std::optional<Choice> choose_named(const ConvolutionLayer& layer,
   return choose(layer, problem, pass, false, why);
 }
 
-class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public UndoesReLU {
+class ChannelsLastConvolution : public Kernel,
+                                public EndsWithReLU,
+                                public UndoesReLU,
+                                public WritesRanges {
  public:
   ChannelsLastConvolution(ConvolutionLayer& layer, const std::vector<std::string>& wanted,
                           Blobs bottom, Blobs top)
@@ -171,13 +176,15 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
       zeros_ = Tensor(Shape{static_cast<int64_t>(bias_form_.bytes())}, DType::u8);
   }
 
+  EndsWithReLU* ends_with_relu() override { return this; }
+  UndoesReLU* undoes_relu() override { return this; }
   void forward(Blobs bottom, Blobs top) override {
     if (!pass(problem_.forward())) return;
     ends_.fold(ComputeDevice(backend_));
     prepare();
     const Blob* const other = layer_.summand(bottom);
     for (size_t i = 0; i < top.size(); ++i) {
-      multiply(problem_.forward(), bottom[i]->data,
+      multiply(pass(problem_.forward(), top[i]->data), bottom[i]->data,
                other != nullptr ? other->data.read_bytes(&backend_) : nullptr, top[i]->data);
     }
   }
@@ -189,25 +196,26 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
     for (size_t i = 0; i < top.size(); ++i) {
       const bool wants_bias = bias != nullptr && bias->needs_gradient;
       const std::optional<float> relu = undoes_relu();
-      const void* const diff = top[i]->diff.read_bytes(&backend_);
-      const void* const made = relu ? top[i]->data.read_bytes(&backend_) : nullptr;
-      void* const undone = relu ? ends_.sums_diff(top, i).overwrite_bytes(&backend_) : nullptr;
+      const void* const diff = top[i]->diff.read_rows(&backend_);
+      const void* const made = relu ? top[i]->data.read_rows(&backend_) : nullptr;
+      void* const undone = relu ? ends_.sums_diff(top, i).overwrite_rows(&backend_) : nullptr;
       const auto beta = wants_bias ? static_cast<float>(bias->begin_gradient()) : 0.0F;
-      undo_and_sum_rows(backend_, problem_.result(), diff, made, relu, undone, beta,
-                        wants_bias ? bias->diff.change<float>(&backend_) : nullptr);
       const Tensor &of_top = ends_.sums_diff(top, i), &of_bottom = bottom[i]->data;
-      if (auto& gradient = pass(DnnPass::weights)) {
+      undo_and_sum_rows(backend_, problem_.result(), diff, made, relu, undone, beta,
+                        wants_bias ? bias->diff.change<float>(&backend_) : nullptr,
+                        {row_of(top[i]->diff), row_of(top[i]->data), row_of(of_top)});
+      if (auto& gradient = pass(DnnPass::weights, of_top)) {
         const Tensor& x = problem_.transposed ? of_top : of_bottom;
         const Tensor& dy = problem_.transposed ? of_bottom : of_top;
         const auto before = static_cast<float>(weights.begin_gradient());
-        gradient->add_weights_gradient(backend_, x.read_bytes(&backend_), dy.read_bytes(&backend_),
+        gradient->add_weights_gradient(backend_, x.read_rows(&backend_), dy.read_rows(&backend_),
                                        before, weights.diff.change<float>(&backend_),
                                        scratch_of(*gradient));
       }
       if (!propagate[i]) continue;
       const void* const before = undoes_before_ ? of_bottom.read_bytes(&backend_) : nullptr;
-      multiply(problem_.transposed ? DnnPass::forward : DnnPass::data, of_top, before,
-               bottom[i]->diff);
+      const DnnPass back = problem_.transposed ? DnnPass::forward : DnnPass::data;
+      multiply(pass(back, of_top), of_top, before, bottom[i]->diff);
     }
     ends_.pass_to_summand(ComputeDevice(backend_), top, propagate, bottom);
   }
@@ -223,8 +231,10 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
   }
   void plan_scratch(ScratchPlan& plan) const override {
     size_t most = 0;
-    for (const auto& one : passes_) {
-      if (one) most = std::max(most, one->scratch_bytes());
+    for (const auto* passes : {&passes_, &in_ranges_}) {
+      for (const auto& one : *passes) {
+        if (one) most = std::max(most, one->scratch_bytes());
+      }
     }
     if (layer_.trains() && ends_.bias() != nullptr)
       most = std::max(most, undo_and_sum_scratch(problem_.result()));
@@ -232,7 +242,7 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
   }
   BackwardReads backward_reads() const override {
     const bool learns = layer_.params()[0]->needs_gradient;
-    const bool reads_bottom = learns || undoes_before_;
+    const bool reads_bottom = learns || undoes_before_.has_value();
     return {.bottom_data =
                 reads_bottom && layer_.in_place_bottom() > 0 ? IndexSet{0} : IndexSet(reads_bottom),
             .top_data = undoes_relu().has_value()};
@@ -251,9 +261,28 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
     const auto choice = choose(layer_, problem, DnnPass::data, true, why);
     if (!choice) return false;
     note_choice(problem, choice->way);
-    undoes_before_ = choice->way.way.fused;
-    if (undoes_before_) pass(DnnPass::data).emplace(problem, choice->way);
-    return undoes_before_;
+    if (!choice->way.way.fused) return false;
+    undoes_before_ = slope;
+    pass(DnnPass::data).emplace(problem, choice->way);
+    return true;
+  }
+  /// By the engines of the dense passes, which are as fast with rows that lie apart.
+  bool take_ranges(size_t, size_t stride) override {
+    if (tops_ != 1 || problem_.transposed || problem_.adds || !pass(problem_.forward()))
+      return false;
+    DnnConvolutionProblem problem = problem_;
+    problem.y_row = static_cast<int64_t>(stride / size_of(problem.dtype));
+    Passes made;
+    for (const DnnPass of : passes_of(layer_, problem)) {
+      problem.undoes = of == DnnPass::data ? undoes_before_ : std::nullopt;
+      const DnnRules rules = rules_of(layer_);
+      std::string why;
+      const auto way = micro_way(backend_.dnn_plans(), problem, of, rules, pass(of)->str(), why);
+      if (!way || !micro_can_run(problem, *way, rules, why)) return false;
+      made[static_cast<size_t>(of)].emplace(problem, *way);
+    }
+    in_ranges_ = std::move(made);
+    return true;
   }
   std::string detail() const override {
     std::vector<std::string> ways;
@@ -278,6 +307,14 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
     return left_to_reader_ ? std::nullopt : layer_.relu();
   }
   std::optional<MicroBatches>& pass(DnnPass of) { return passes_[static_cast<size_t>(of)]; }
+  /// That for the top, or its diff, as it lies.
+  std::optional<MicroBatches>& pass(DnnPass of, const Tensor& of_top) {
+    return (of_top.row_stride() == 0 ? passes_ : in_ranges_)[static_cast<size_t>(of)];
+  }
+  /// Channels from a row to the next; 0: the tensor is dense.
+  static int64_t row_of(const Tensor& tensor) {
+    return static_cast<int64_t>(tensor.row_stride() / size_of(tensor.dtype()));
+  }
   MicroBatches& forward_pass() { return *pass(problem_.forward()); }
 
   /// Weights and bias as the library reads them.
@@ -294,13 +331,13 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
     return ParameterCopies::of(layer_.context().device_run()).read(backend_, parameter, form, copy);
   }
 
-  void multiply(DnnPass of, const Tensor& from, const void* other, Tensor& to) {
-    auto& convolution = pass(of);
+  void multiply(std::optional<MicroBatches>& convolution, const Tensor& from, const void* other,
+                Tensor& to) {
     if (!convolution) throw Error("has a kernel for a backward pass without bottom diffs");
     const Parameter* const bias = ends_.bias();
     const DnnBias shift{bias != nullptr ? bias->data.read<float>(&backend_) : nullptr, fused_bias_};
-    convolution->multiply(backend_, from.read_bytes(&backend_), ready_, shift, other,
-                          to.overwrite_bytes(&backend_), scratch_of(*convolution));
+    convolution->multiply(backend_, from.read_rows(&backend_), ready_, shift, other,
+                          to.overwrite_rows(&backend_), scratch_of(*convolution));
   }
 
   void* scratch_of(const MicroBatches& convolution) {
@@ -318,9 +355,11 @@ class ChannelsLastConvolution : public Kernel, public EndsWithReLU, public Undoe
   ConvolutionEnds ends_;
   size_t tops_;
   DnnConvolutionProblem problem_;
-  std::optional<MicroBatches> passes_[3];  // see pass()
-  // Of ReLUs (core/relu_handover.hpp): that of this layer, and the one in front of it.
-  bool left_to_reader_ = false, undoes_before_ = false;
+  using Passes = std::array<std::optional<MicroBatches>, 3>;
+  Passes passes_, in_ranges_;  // see pass()
+  // Of ReLUs (core/relu_handover.hpp): that of this layer, and the slope of the one in front of it.
+  bool left_to_reader_ = false;
+  std::optional<float> undoes_before_;
   ParameterCopy::Form weight_form_, bias_form_;
   std::shared_ptr<ParameterCopy> weights_, bias_;
   Tensor zeros_{Shape{0}, DType::u8};  // in place of a bias, for a plan that adds one

@@ -143,11 +143,36 @@ void ConvolutionEnds::undo_relu(const ComputeDevice& device, Blobs top) {
   if (!layer_.relu()) return;
   dispatch_float(layer_.dtype(), [&]<class T>(T) {
     for (size_t i = 0; i < top.size(); ++i) {
+      if (top[i]->data.row_stride() != 0 || top[i]->diff.row_stride() != 0) {
+        undo_relu_of_images<T>(*top[i], sums_diff(top, i));
+        continue;
+      }
       const T *dy = device.read<T>(top[i]->diff), *y = device.read<T>(top[i]->data);
       for_each(device, top[i]->data.storage(), kElementGrain,
                UndoReLU<T>{{*layer_.relu()}, dy, y, device.overwrite<T>(sums_diff(top, i))});
     }
   });
+}
+
+template <class T>
+void ConvolutionEnds::undo_relu_of_images(const Blob& top, Tensor& sums_diff) const {
+  const int64_t images = layer_.geometry().batch, image = top.data.storage() / images;
+  const auto stride = [&](const Tensor& tensor) {
+    const size_t bytes = tensor.row_stride();
+    return bytes == 0 ? image : static_cast<int64_t>(bytes / sizeof(T));
+  };
+  const int64_t of_dy = stride(top.diff), of_y = stride(top.data), of_dx = stride(sums_diff);
+  const T *dy = static_cast<const T*>(top.diff.read_rows()),
+          *y = static_cast<const T*>(top.data.read_rows());
+  T* const dx = static_cast<T*>(sums_diff.overwrite_rows());
+  parallel_for(images, kElementGrain / std::max<int64_t>(image, 1) + 1,
+               [=, relu = *layer_.relu()](int64_t begin, int64_t end) {
+                 for (int64_t n = begin; n < end; ++n) {
+                   const UndoReLU<T> body{{relu}, dy + n * of_dy, y + n * of_y, dx + n * of_dx};
+#pragma omp simd
+                   for (int64_t i = 0; i < image; ++i) body(i);
+                 }
+               });
 }
 
 void ConvolutionEnds::backward_bias(const ComputeDevice& device, Blobs top) {

@@ -34,7 +34,8 @@ class ConvolutionEnds {
   /// The last step of forward: adds the bias to the products y, in any format, and applies the
   /// ReLU.
   void finish(const ComputeDevice& device, Tensor& y) const;
-  /// The first step of backward: writes sums_diff(). Does nothing without a ReLU.
+  /// The first step of backward: writes sums_diff(). Does nothing without a ReLU. On the host, data
+  /// and diffs may be ranges (core/row_ranges.hpp) whose rows are images.
   void undo_relu(const ComputeDevice& device, Blobs top);
   /// The diff of the sums before the ReLU, for top i. It is the diff of the top, unless there is a
   /// ReLU and the diff of the top must not be overwritten.
@@ -50,6 +51,8 @@ class ConvolutionEnds {
   size_t scratch_bytes() const;
 
  private:
+  template <class T>
+  void undo_relu_of_images(const Blob& top, Tensor& sums_diff) const;
   /// The top as (outer, channels, inner); of any format that is not blocked.
   ChannelView top_view(Format format) const;
 

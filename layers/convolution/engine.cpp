@@ -12,6 +12,7 @@
 
 #include "backend/cpu/gathered.hpp"
 #include "core/published_engine.hpp"
+#include "core/row_ranges.hpp"
 #include "core/simd.hpp"
 #include "core/tuner.hpp"
 #include "layer_support/tuning.hpp"
@@ -279,24 +280,24 @@ class Chooser {
 };
 
 /// Runs the primitives that a Chooser takes.
-class ConvolutionKernel : public Kernel {
+class ConvolutionKernel : public Kernel, public WritesRanges {
  public:
   ConvolutionKernel(ConvolutionLayer& layer, const Chooser& chooser,
                     const std::vector<std::string>& choice, Blobs bottom, Blobs top)
-      : Kernel(layer), layer_(layer), ends_(layer) {
+      : Kernel(layer), layer_(layer), chooser_(chooser), ends_(layer), tops_(top.size()) {
     ends_.fit(top);
     // Where shapes follow from values, they may have no elements.
     if (top[0]->count() == 0) return;
-    const ConvolutionProblem problem =
-        problem_of(layer, bottom, top, bottom[0]->data.format(), top[0]->data.format());
+    problem_ = problem_of(layer, bottom, top, bottom[0]->data.format(), top[0]->data.format());
     const std::vector<ConvolutionPass> passes = passes_of(layer, top);
     for (size_t i = 0; i < passes.size(); ++i) {
       const ConvolutionPass pass = passes[i];
-      const Candidate taken = chooser.take(problem, pass, i < choice.size() ? choice[i] : "");
+      const Candidate taken = chooser.take(problem_, pass, i < choice.size() ? choice[i] : "");
       detail_ += text(detail_.empty() ? "" : ", ", to_string(pass), " ", taken.str());
-      primitive(pass) = taken.make(problem, pass);
+      taken_.emplace_back(pass, taken.key());
+      primitive(pass) = taken.make(problem_, pass);
     }
-    if (primitive(ConvolutionPass::backward_weights) && problem.bias &&
+    if (primitive(ConvolutionPass::backward_weights) && problem_.bias &&
         !ends_.bias()->needs_gradient) {
       unwanted_bias_ = Tensor(ends_.bias()->shape());
     }
@@ -321,9 +322,9 @@ class ConvolutionKernel : public Kernel {
     ends_.undo_relu(ComputeDevice(), top);
     Parameter &weights = ends_.weights(), *const bias = ends_.bias();
     const bool want_bias = bias != nullptr && bias->needs_gradient;
-    const auto& gradient = primitive(ConvolutionPass::backward_weights);
-    if (want_bias && (transposed || !gradient)) ends_.backward_bias(ComputeDevice(), top);
-    if (gradient) {
+    if (want_bias && (transposed || !primitive(ConvolutionPass::backward_weights)))
+      ends_.backward_bias(ComputeDevice(), top);
+    if (primitive(ConvolutionPass::backward_weights)) {
       bool add_weights = weights.begin_gradient() != 0;
       bool add_bias = want_bias && !transposed && bias->begin_gradient() != 0;
       float* const dw = weights.diff.change<float>();
@@ -332,9 +333,10 @@ class ConvolutionKernel : public Kernel {
                             : nullptr;
       for (size_t i = 0; i < top.size(); ++i) {
         const Tensor &of_bottom = bottom[i]->data, &of_top = ends_.sums_diff(top, i);
-        gradient->backward_weights((transposed ? of_top : of_bottom).read<float>(),
-                                   (transposed ? of_bottom : of_top).read<float>(), add_weights, dw,
-                                   add_bias, db);
+        primitive(ConvolutionPass::backward_weights, of_top)
+            ->backward_weights(values_of(transposed ? of_top : of_bottom),
+                               values_of(transposed ? of_bottom : of_top), add_weights, dw,
+                               add_bias, db);
         add_weights = true;
         add_bias = want_bias;
       }
@@ -349,43 +351,82 @@ class ConvolutionKernel : public Kernel {
 
   size_t bytes() const override {
     size_t bytes = ends_.bytes() + unwanted_bias_.bytes();
+    // What is derived from weights is the same for tops that are ranges.
     for (const auto& made : primitives_) {
       if (made) bytes += made->kept_bytes();
     }
     return bytes;
   }
   void plan_scratch(ScratchPlan& plan) const override {
-    for (const auto& made : primitives_) {
-      if (made) made->plan_scratch(plan);
+    for (const auto* primitives : {&primitives_, &in_ranges_}) {
+      for (const auto& made : *primitives) {
+        if (made) made->plan_scratch(plan);
+      }
     }
   }
   std::string detail() const override { return detail_; }
+  /// By the implementations of the dense passes, where these can. A range is then a batch of whole
+  /// images.
+  bool take_ranges(size_t, size_t stride) override {
+    const bool sums_bias_alone = layer_.trains() && ends_.bias() != nullptr &&
+                                 ends_.bias()->needs_gradient &&
+                                 !primitive(ConvolutionPass::backward_weights);
+    if (tops_ != 1 || taken_.empty() || layer_.geometry().transposed() || problem_.adds ||
+        problem_.target_format == Format::channels_last || sums_bias_alone)
+      return false;
+    ConvolutionProblem problem = problem_;
+    problem.target_image = static_cast<int64_t>(stride / sizeof(float));
+    Primitives made;
+    for (const auto& [pass, key] : taken_) {
+      std::string why;
+      const std::vector<Candidate> all = chooser_.candidates(problem, pass, why);
+      const auto same = std::ranges::find(all, key, &Candidate::key);
+      if (same == all.end()) return false;
+      made[static_cast<size_t>(pass)] = same->make(problem, pass);
+    }
+    in_ranges_ = std::move(made);
+    return true;
+  }
 
  private:
+  using Primitives = std::array<std::unique_ptr<ConvolutionPrimitive>, 3>;
   /// That of a pass of the problem; null if the net does not run it.
   std::unique_ptr<ConvolutionPrimitive>& primitive(ConvolutionPass pass) {
     return primitives_[static_cast<size_t>(pass)];
   }
+  /// That for the top, or its diff, as it lies.
+  std::unique_ptr<ConvolutionPrimitive>& primitive(ConvolutionPass pass, const Tensor& of_top) {
+    return (of_top.row_stride() == 0 ? primitives_ : in_ranges_)[static_cast<size_t>(pass)];
+  }
+  static const float* values_of(const Tensor& tensor) {
+    return static_cast<const float*>(tensor.read_rows());
+  }
 
   /// Runs pass `forward` or `backward_data` of the problem.
   void multiply(ConvolutionPass pass, const Tensor& from, Tensor& to) {
-    const auto& made = primitive(pass);
+    const auto& made = primitive(pass, pass == ConvolutionPass::forward ? to : from);
     if (made == nullptr) throw Error("has a kernel for a backward pass without bottom diffs");
     Parameter& parameter = ends_.weights();
     const ConvolutionWeights weights{parameter.data.read<float>(),
                                      layer_.trains() ? nullptr : &parameter.values()};
     if (pass == ConvolutionPass::backward_data) {
-      return made->backward_data(from.read<float>(), weights, to.overwrite<float>());
+      return made->backward_data(values_of(from), weights, to.overwrite<float>());
     }
     // The problem has a bias where it is the layer's own: not that of a gradient.
     const Parameter* const bias = layer_.geometry().transposed() ? nullptr : ends_.bias();
-    made->forward(from.read<float>(), weights, bias != nullptr ? bias->data.read<float>() : nullptr,
-                  to.change<float>());
+    float* const y =
+        to.row_stride() == 0 ? to.change<float>() : static_cast<float*>(to.overwrite_rows());
+    made->forward(values_of(from), weights, bias != nullptr ? bias->data.read<float>() : nullptr,
+                  y);
   }
 
   ConvolutionLayer& layer_;
+  Chooser chooser_;
   ConvolutionEnds ends_;
-  std::array<std::unique_ptr<ConvolutionPrimitive>, 3> primitives_;  // see primitive()
+  size_t tops_;
+  ConvolutionProblem problem_;
+  std::vector<std::pair<ConvolutionPass, std::string>> taken_;  // keys of candidates
+  Primitives primitives_, in_ranges_;                           // see primitive()
   std::string detail_;
   // (O), for primitives that always write dbias, if the bias needs none
   Tensor unwanted_bias_{Shape{0}};

@@ -1,6 +1,5 @@
 // CRFDecoder: the best path of classes with the parameters of CRFLoss. See README.md.
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "crema/registry.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/resize.hpp"
@@ -10,7 +9,7 @@
 namespace crema {
 namespace {
 
-class CrfDecoderLayer : public CrfLayer, public HasHostPart {
+class CrfDecoderLayer : public CrfLayer {
  public:
   std::string host_part() const override { return "check of indicators and scores"; }
   bool host_reads(int b) const override { return b > 0; }

@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/kept_gradient.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -30,7 +29,7 @@ int64_t parts_for(const std::vector<ChainSequence>& sequences, int64_t classes) 
                              std::max<int64_t>(std::ssize(sequences), 1));
 }
 
-class CrfLossLayer : public CrfLayer, public HasHostPart {
+class CrfLossLayer : public CrfLayer {
  public:
   std::string host_part() const override { return "labels and sum of losses"; }
   bool host_reads(int b) const override { return b > 0; }

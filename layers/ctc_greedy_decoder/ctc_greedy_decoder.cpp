@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/blocks.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/resize.hpp"
@@ -113,7 +112,7 @@ struct MergeClasses {
   }
 };
 
-class CtcGreedyDecoderLayer : public TwoSidedLayer, public HasHostPart {
+class CtcGreedyDecoderLayer : public TwoSidedLayer {
  public:
   std::string host_part() const override { return "check of indicators and scores"; }
   bool host_reads(int b) const override { return b > 0; }

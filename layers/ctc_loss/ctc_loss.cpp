@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/kept_gradient.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/passes.hpp"
@@ -36,7 +35,7 @@ int blank_of(const LayerParameter& param) {
   return param.type() == "CTCLoss" ? -1 : 0;
 }
 
-class CtcLossLayer : public TwoSidedLayer, public HasHostPart {
+class CtcLossLayer : public TwoSidedLayer {
  public:
   std::string host_part() const override { return "labels and sum of losses"; }
   bool host_reads(int b) const override { return b > 0; }

@@ -12,7 +12,6 @@
 #include "core/carried_state.hpp"
 #include "core/counts_images.hpp"
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "data/boxes/original_boxes.hpp"
 #include "layer_support/boxes.hpp"
 #include "layer_support/detection_rows.hpp"
@@ -44,10 +43,7 @@ int64_t background_of(const DetectionEvaluateParameter& param) {
 }
 
 /// It carries the place of the next batch among the images of name_size_file.
-class DetectionEvaluateLayer : public TwoSidedLayer,
-                               public HasHostPart,
-                               public CarriesState,
-                               public CountsImages {
+class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState, public CountsImages {
  public:
   std::string host_part() const override { return "comparison of boxes"; }
   const CarriesState* carries_state() const override { return this; }

@@ -8,7 +8,6 @@
 #include "core/carried_state.hpp"
 #include "core/checked.hpp"
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/detection_output/choice_on_device.hpp"
 #include "layers/detection_output/detection_choice.hpp"
@@ -48,7 +47,7 @@ DetectionSettings settings_of(const DetectionOutputParameter& param) {
 }
 
 /// It carries the files that it has not written yet.
-class DetectionOutputLayer : public TwoSidedLayer, public HasHostPart, public CarriesState {
+class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
  public:
   /// Files are written from what the host has chosen.
   std::string host_part() const override { return files_ ? "choice of boxes" : ""; }

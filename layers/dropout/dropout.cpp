@@ -174,7 +174,7 @@ void drop_by_channels(const DropoutMath& math, const ElementOrder& order, int64_
   });
 }
 
-class DropoutLayer : public TwoSidedLayer, public ChainMember, public DrawsKey {
+class DropoutLayer : public TwoSidedLayer, public DrawsKey {
  public:
   /// Error unless 0 <= dropout_ratio < 1.
   explicit DropoutLayer(const LayerInit& init) : TwoSidedLayer(init), stream_(stream_id(name())) {

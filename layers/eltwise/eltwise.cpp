@@ -107,7 +107,7 @@ EltwiseOperation operation_of(const EltwiseParameter& settings) {
   return EltwiseOperation::sum;
 }
 
-class EltwiseLayer : public TwoSidedLayer, public ChainMember {
+class EltwiseLayer : public TwoSidedLayer {
  public:
   explicit EltwiseLayer(const LayerInit& init)
       : TwoSidedLayer(init), operation_(operation_of(init.param.eltwise_param())) {

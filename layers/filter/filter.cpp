@@ -1,6 +1,5 @@
 // Filter: keeps the items of a batch that the last bottom selects. See README.md.
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/options.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/rows.hpp"
@@ -10,7 +9,7 @@
 namespace crema {
 namespace {
 
-class FilterLayer : public TwoSidedLayer, public HasHostPart {
+class FilterLayer : public TwoSidedLayer {
  public:
   std::string host_part() const override { return "reading the selector"; }
   bool host_reads(int b) const override { return b == selector_; }

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -17,7 +16,7 @@ namespace {
 
 constexpr int64_t kGrain = 2048;  // elements that a thread should have at least
 
-class FocalLossLayer : public LabelLoss, public HasHostPart {
+class FocalLossLayer : public LabelLoss {
  public:
   std::string host_part() const override {
     return given_ ? "check of probabilities" : weights_.by_frequency() ? "weights of classes" : "";

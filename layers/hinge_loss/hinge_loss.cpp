@@ -1,6 +1,5 @@
 // HingeLoss: each class against all others, the sum of max(0, 1 - t x)^p. See README.md.
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -103,7 +102,7 @@ struct ScoreGradient {
   }
 };
 
-class HingeLossLayer : public LabelLoss, public HasHostPart {
+class HingeLossLayer : public LabelLoss {
  public:
   std::string host_part() const override {
     return weights_.by_frequency() ? "weights of classes" : "";

@@ -1,7 +1,6 @@
 // InfogainLoss: softmax and the logistic losses of all classes, weighted by the label's row of a
 // matrix. See README.md.
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -128,7 +127,7 @@ struct ScoreGradient {
   }
 };
 
-class InfogainLossLayer : public LabelLoss, public HasHostPart {
+class InfogainLossLayer : public LabelLoss {
  public:
   std::string host_part() const override {
     return weights_.by_frequency() ? "weights of classes" : "";

@@ -6,7 +6,7 @@
 namespace crema {
 namespace {
 
-class LstmUnitLayer : public TwoSidedLayer, public HasHostPart {
+class LstmUnitLayer : public TwoSidedLayer {
  public:
   std::string host_part() const override { return "check of indicators"; }
   bool host_reads(int b) const override { return b == 2; }

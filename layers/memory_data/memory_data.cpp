@@ -48,6 +48,10 @@ void gather(const Tensor& in, const std::vector<Sample>& samples, int64_t size, 
       parallel_for(count, grain, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           const From* const row = source + samples[static_cast<size_t>(n)].record * size;
+          if constexpr (std::is_same_v<From, To>) {
+            std::copy_n(row, size, target + n * size);
+            continue;
+          }
           std::transform(row, row + size, target + n * size, converted<To, From>);
         }
       });
@@ -157,9 +161,12 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     if (feed_) return give_fed(top);
     if (records_ == 0)
       throw Error(
-          "the layer has no data: a program gives them with MemoryData::of(net.layer(\"", name(),
-          "\")).set(data, labels), see crema/memory_data.hpp, in Python with crema.feed(net, "
-          "data); commands cannot, so use Data, ImageData or HDF5Data there");
+          "the layer has no data; before the pass, a program gives them: in Python with "
+          "crema.feed(net, images, labels), net.set_data(images, labels) or pycaffe's "
+          "net.set_input_arrays(images, labels), in C++ with MemoryData::of(net.layer(\"",
+          name(),
+          "\")).set(data, labels) of crema/memory_data.hpp; commands cannot, so use Data, "
+          "ImageData or HDF5Data there");
     std::vector<Sample>& samples = batch_.samples;
     samples.resize(static_cast<size_t>(batch_size_));
     Sampler sampler = make_sampler();
@@ -181,7 +188,9 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     }
     if (records_ == 0 && cursor != RecordCursor())
       throw Error("layer '", name(), "' has no data, and is to continue at record ",
-                  cursor.position, " of them; call MemoryData::set() before Solver::restore()");
+                  cursor.position,
+                  " of them; give them before the solver is restored: by MemoryData::set(), in "
+                  "Python by crema.feed() or set_input_arrays()");
     if (records_ > 0) make_sampler().seek(cursor);  // checks it
     next_ = cursor;
   }
@@ -199,6 +208,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   void close_feed() {
     if (feed_) feed_->close();
     feed_.reset();
+    fed_.reset();
   }
   /// With the first of `records` new records.
   void begin(int64_t records) {
@@ -217,18 +227,18 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     losses_.tell(batch_, name(), context());
   }
   void give_fed(Blobs top) {
-    std::unique_ptr<FedBatch> fed = feed_->take();
-    next_ = fed->behind(next_);
-    batch_ = std::move(fed->images);
-    if (!fed->has_images) {
-      gather(fed->data, batch_.samples, record_.count(), top[0]->data);
-      if (top.size() > 1) gather(fed->labels, batch_.samples, 1, top[1]->data);
+    feed_->take(fed_);
+    next_ = fed_->behind(next_);
+    std::swap(batch_, fed_->images);  // the feed uses the memory of the last one again
+    if (!fed_->has_images) {
+      gather(fed_->data, batch_.samples, record_.count(), top[0]->data);
+      if (top.size() > 1) gather(fed_->labels, batch_.samples, 1, top[1]->data);
       return;
     }
     DatumLoading loading = loading_;
-    loading.format = fed->format;
+    loading.format = fed_->format;
     give_datums(
-        batch_, loading, fed->seed, mixing_,
+        batch_, loading, fed_->seed, mixing_,
         [](const Sample& sample, int64_t) { return fed_key(sample.number); }, top);
     losses_.tell(batch_, name(), context());
   }
@@ -244,6 +254,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   Tensor data_, labels_;  // arrays
   int64_t records_ = 0;   // 0: none were given
   std::shared_ptr<Feed> feed_;
+  std::unique_ptr<FedBatch> fed_;  // what it gave last
   RecordCursor next_;
   ImageBatch batch_;  // the last one
 };

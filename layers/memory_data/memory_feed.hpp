@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ struct FedBatch {
   ImageBatch images;    // its samples; where images were given, these as well
   SampleFormat format;  // of images
   bool has_images = false;
-  uint64_t seed = 0;  // with which images were placed
+  bool is_view = false;  // data and labels are memory of the program
+  uint64_t seed = 0;     // with which images were placed
   /// Epochs that ended since the batch before; samples since the last one's end, or that batch.
   uint64_t epochs = 0, samples = 0;
 
@@ -61,15 +63,19 @@ class Feed final : public MemoryFeed {
   Feed(Layer layer, FeedOptions options);
 
   Answer give(Tensor data, Tensor labels) override;
+  Answer give(std::span<const float> data, std::span<const double> labels) override;
   Answer give_images(const std::vector<Tensor>& images, const Tensor& labels,
                      ImageAxes axes) override;
+  Answer give_images(std::span<const uint8_t> pixels, const Shape& image,
+                     std::span<const double> labels, ImageAxes axes) override;
   Answer end_epoch(bool drop_rest) override;
   void fail(std::exception_ptr error) override;
   Position begin() override;
   void close() override;
 
-  /// The next batch. Waits for it. Throws what the producer failed with, and what on_wait throws.
-  std::unique_ptr<FedBatch> take();
+  /// Makes `batch` the next one; what it was is used again. Waits for it. Throws what the producer
+  /// failed with, and what on_wait throws; `batch` stays as it is then.
+  void take(std::unique_ptr<FedBatch>& batch);
   /// The layer goes on at `cursor`, with this seed. Without FeedOptions::restarts, the samples go
   /// on as they come.
   void seek(const RecordCursor& cursor, uint64_t seed);
@@ -79,31 +85,44 @@ class Feed final : public MemoryFeed {
   double take_wait_seconds();
 
  private:
-  /// What the producer has given of a batch that is not full: arrays, or images as records.
-  struct Pending {
-    std::vector<Sample> samples;
-    Tensor data, labels;  // room for a batch, of the types that were given
-    std::vector<std::string> records;
-    int64_t count() const { return static_cast<int64_t>(samples.size()); }
+  /// What the samples of a batch were given as.
+  enum class Kind : uint8_t { arrays, images, records };
+  /// Rows of an array.
+  struct Rows {
+    const void* begin = nullptr;
+    DType dtype = DType::f32;
   };
 
   /// With the mutex: the answer of now.
   Answer answer() const;
   Answer locked_answer();
   void check_arrays(const Tensor& data, const Tensor& labels) const;
+  void check_no_classes() const;
+  /// Takes n samples by take_some(first, count), which takes those that still go into the batch.
+  template <class TakeSome>
+  Answer take_all(int64_t samples, const TakeSome& take_some);
+  /// The samples that have been given of the batch that is next.
+  int64_t pending() const;
+  /// That batch, of samples that are given as `kind`. Error if others were given as another one.
+  FedBatch& batch_for(Kind kind);
   /// Numbers `count` samples that are to be pending.
   void count_samples(int64_t count);
-  /// Rows [first, first + count) of what was given, behind those that are pending.
-  void add_rows(const Tensor& data, const Tensor& labels, int64_t first, int64_t count);
-  void load_images(std::vector<std::string> records, FedBatch& batch) const;
-  /// Makes the batch of what is pending, and waits for room for it.
+  void forget_pending();
+  void add_rows(const Rows& data, const Rows& labels, int64_t first, int64_t count);
+  void add_image(const Image& image, double label);
+  void load_images(FedBatch& batch);
+  /// Waits for room for the batch, which is full.
   Answer finish();
 
   const Layer layer_;
   const FeedOptions options_;
 
+  const bool only_cuts_;  // images of bytes; else they go through a DatumLoader
+
   // The producer's alone.
-  Pending pending_;
+  std::unique_ptr<FedBatch> pending_;  // null: nothing is pending
+  Kind kind_ = Kind::arrays;           // of what is
+  std::vector<std::string> records_;   // of Kind::records
   Position next_;
   uint64_t epochs_ = 0, samples_ = 0;  // as those of the FedBatch that is next
   uint64_t seed_ = 0;
@@ -111,6 +130,7 @@ class Feed final : public MemoryFeed {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<FedBatch>> ready_;
+  std::vector<std::unique_ptr<FedBatch>> used_;  // whose memory is used again
   std::exception_ptr error_;
   std::optional<Position> wanted_;  // where the producer has to begin
   uint64_t wanted_seed_ = 0;        // and from there on

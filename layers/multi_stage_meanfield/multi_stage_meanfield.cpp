@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "core/simd.hpp"
 #include "layer_support/gemm.hpp"
 #include "layer_support/passes.hpp"
@@ -181,7 +180,7 @@ struct Field {
   }
 };
 
-class MultiStageMeanfieldLayer : public TwoSidedLayer, public HasHostPart {
+class MultiStageMeanfieldLayer : public TwoSidedLayer {
  public:
   std::string host_part() const override { return "lattices"; }
   bool host_reads(int b) const override { return b == 2; }

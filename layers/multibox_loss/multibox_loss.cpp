@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/detection_rows.hpp"
 #include "layer_support/labels.hpp"
@@ -24,7 +23,7 @@ namespace {
 
 constexpr int64_t kGrain = 2048;  // scores that a thread should have at least
 
-class MultiBoxLossLayer : public TwoSidedLayer, public HasHostPart {
+class MultiBoxLossLayer : public TwoSidedLayer {
  public:
   std::string host_part() const override { return finds_there() ? "" : "matching and mining"; }
   explicit MultiBoxLossLayer(const LayerInit& init)

@@ -1,6 +1,5 @@
 // MultinomialLogisticLoss: the mean of -log(probability of the label). See README.md.
 #include "core/dispatch.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
 #include "layer_support/loss_seed.hpp"
@@ -45,7 +44,7 @@ struct LabelGradient {
   }
 };
 
-class MultinomialLogisticLossLayer : public LabelLoss, public HasHostPart {
+class MultinomialLogisticLossLayer : public LabelLoss {
  public:
   std::string host_part() const override {
     return weights_.by_frequency() ? "weights of classes" : "";

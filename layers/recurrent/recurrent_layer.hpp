@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "core/carried_state.hpp"
-#include "core/host_part.hpp"
 #include "layer_support/matrix_products.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/recurrent/cells.hpp"
@@ -27,7 +26,7 @@ namespace crema {
 /// Error if one is outside [0, 1].
 void find_masked_steps(const Tensor& factors, std::vector<bool>& masked);
 
-class RecurrentLayer : public TwoSidedLayer, public CarriesState, public HasHostPart {
+class RecurrentLayer : public TwoSidedLayer, public CarriesState {
  public:
   std::string host_part() const override { return "check of indicators"; }
   bool host_reads(int b) const override { return b == 1; }

@@ -1,7 +1,6 @@
 // SoftmaxWithLoss: the mean of -log(softmax(x)[label]). See README.md.
 #include "core/dispatch.hpp"
 #include "core/float_values.hpp"
-#include "core/host_part.hpp"
 #include "core/move.hpp"
 #include "layer_support/class_weights.hpp"
 #include "layer_support/labels.hpp"
@@ -97,7 +96,7 @@ struct DivideLoss {
 };
 
 /// Top 2, if it is there, is that of SoftmaxWithLossOHEM.
-class SoftmaxLossLayer : public LabelLoss, public HasHostPart {
+class SoftmaxLossLayer : public LabelLoss {
  public:
   std::string host_part() const override {
     return weights_.by_frequency() ? "weights of classes" : soft_ ? "check of probabilities" : "";

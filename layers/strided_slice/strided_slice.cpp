@@ -37,7 +37,7 @@ class StridedSliceLayer : public TwoSidedLayer {
     const StridedSliceParameter& s = init.param.strided_slice_param();
     if (s.begin_size() != s.axis_size() || s.end_size() != s.axis_size() ||
         (s.step_size() != 0 && s.step_size() != s.axis_size()))
-      throw Error(s.axis_size(), " axes, ", s.begin_size(), " of begin, ", s.end_size(),
+      throw Error(s.axis_size(), " values of axis, ", s.begin_size(), " of begin, ", s.end_size(),
                   " of end and ", s.step_size(),
                   " of step; give one of each for each axis, step may be left out");
     for (const int64_t step : s.step()) {

@@ -25,7 +25,6 @@ option(CREMA_ANNOTATIONS "Read boxes in XML and JSON with pugixml and JSON for M
 option(CREMA_PYTHON "Build the Python packages crema and caffe; needs nanobind" OFF)
 option(CREMA_WERROR "Treat warnings as errors" OFF)
 option(CREMA_FUZZ "Build the programs of tests/fuzz for libFuzzer; needs Clang" OFF)
-option(CREMA_FEW_VECTOR_SETS "Kernels for the baseline and AVX2 alone, for builds that check and do not measure" OFF)
 option(CREMA_CCACHE "Compile through ccache when it is there" ON)
 set(CREMA_SANITIZE "" CACHE STRING "Sanitizers for all code, as in -fsanitize=: address,undefined")
 
@@ -89,9 +88,6 @@ function(crema_flags target)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${arithmetic}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr;-lineinfo;-Xcompiler=-fopenmp,-fno-math-errno,-fno-trapping-math>")
-  if(CREMA_FEW_VECTOR_SETS)
-    target_compile_definitions(${target} PRIVATE CREMA_FEW_VECTOR_SETS)
-  endif()
   if(crema_sanitizers)
     set(flags -fsanitize=${crema_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
@@ -99,8 +95,16 @@ function(crema_flags target)
   endif()
 endfunction()
 
-# For what computes nothing in loops that matter: an optimised build takes 40% less time to compile it, and kernels are
-# elsewhere.
+# For code whose time goes into calls of kernels: its own loops are still vectorized, and calls in them inlined, and it
+# takes 45% less time to compile than with -O3, which a release has by default. Other compilers than GCC keep that.
+function(crema_compile_loops target)
+  set(flags -O1 -fstrict-aliasing -ftree-loop-vectorize -ftree-slp-vectorize -fvect-cost-model=dynamic
+    -finline-small-functions -finline-functions -findirect-inlining)
+  target_compile_options(${target} PRIVATE
+    "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release,RelWithDebInfo>>:${flags}>")
+endfunction()
+
+# For what has no loops that matter.
 function(crema_compile_quickly target)
   target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release,RelWithDebInfo>>:-O1>")
 endfunction()

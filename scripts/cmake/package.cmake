@@ -64,6 +64,7 @@ foreach(header IN LISTS crema_author_headers)
   install(FILES "${header}" DESTINATION "${crema_author_dir}/${folder}")
 endforeach()
 install(FILES "${crema_plugin_abi}" "${CREMA_GENERATED_DIR}/crema/cuda_build.hpp"
+  "${CREMA_GENERATED_DIR}/crema/vector_sets.hpp"
   DESTINATION "${crema_author_dir}/crema")
 set(crema_proto_dir "${CMAKE_INSTALL_DATADIR}/crema/protos")
 foreach(proto IN LISTS crema_protos)

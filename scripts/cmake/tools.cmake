@@ -78,9 +78,9 @@ ${listed}  };
 list(APPEND sources "${pages}" "${settings}" "${CREMA_GENERATED_DIR}/commands.cpp")
 function(crema_compile_tools target)
   crema_flags(${target})
-  crema_compile_quickly(${target})
+  crema_compile_loops(${target})
   crema_compile_together(${target} ${sources})
-  target_precompile_headers(${target} PRIVATE ${CREMA_SLOW_HEADERS} <gflags/gflags.h> <glog/logging.h>)
+  target_precompile_headers(${target} REUSE_FROM crema_headers)
   target_compile_definitions(${target} PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
 endfunction()
 # Of the program and of the module of Python, where layers may be written in it (src/python/program.cpp).

@@ -6,8 +6,7 @@
 # Names in anonymous namespaces meet within a group, and those of headers that a neighbour includes. A file with a name
 # that is there already (the compiler says "redefinition" or "ambiguous"), or whose lambdas in members of a class hold a
 # type of an anonymous namespace (-Wsubobject-linkage), goes on the list below, and is compiled alone. Others that are:
-# backends, which are compiled without the precompiled header; files for Google Highway, which include themselves; files
-# with options or definitions of their own; and what nvcc compiles or the build writes.
+# kernels (crema_is_kernel); files with options or definitions of their own; and what nvcc compiles or the build writes.
 
 set(crema_alone
   layers/attention/attention_cudnn.cpp
@@ -50,10 +49,31 @@ set(crema_alone
   tools/pages.cpp
   tools/program.cpp)
 
+# Beside backends and files for Google Highway, which include themselves: loops for several sets of vector instructions
+# (core/simd.hpp) that move, convert and draw whole tensors.
+set(crema_more_kernels
+  src/core/convert.cpp
+  src/core/move.cpp
+  src/core/random.cpp
+  src/core/transpose.cpp)
+
+# crema_is_kernel(RESULT SOURCE): whether the file is compiled with kernels, alone.
+function(crema_is_kernel result source)
+  cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE path)
+  set(${result} OFF PARENT_SCOPE)
+  # What the build writes of Highway's kernels is of rooms, whose messages it knows.
+  if(path MATCHES "^(src|layers|tools)/.*[.]cpp$")
+    file(STRINGS "${PROJECT_SOURCE_DIR}/${path}" highway REGEX "^#define HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
+    if(highway OR path MATCHES "^src/backend/" OR path IN_LIST crema_more_kernels)
+      set(${result} ON PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
+
 # Gives each path its group, as the global property crema_group_of_PATH.
 function(crema_find_groups)
   set(group_size 6)
-  foreach(path IN LISTS crema_alone)
+  foreach(path IN LISTS crema_alone crema_more_kernels)
     if(NOT EXISTS "${PROJECT_SOURCE_DIR}/${path}")
       message(FATAL_ERROR "scripts/cmake/unity.cmake lists ${path}, which is not there")
     endif()
@@ -67,8 +87,8 @@ function(crema_find_groups)
     if(path IN_LIST crema_alone)
       continue()
     endif()
-    file(STRINGS "${PROJECT_SOURCE_DIR}/${path}" highway REGEX "^#define HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
-    if(highway)
+    crema_is_kernel(is_kernel "${PROJECT_SOURCE_DIR}/${path}")
+    if(is_kernel)
       continue()
     endif()
     cmake_path(GET path PARENT_PATH folder)

@@ -31,6 +31,7 @@ std::vector<Reader> readers_of(const Net& net, const std::string& blob) {
 struct Contents {
   enum class Kind : uint8_t { numbers, indices, marks, boxes } kind = Kind::numbers;
   int64_t below = 2;  // of indices
+  double mark = 1;
 };
 
 Contents contents_of(const Net& net, const std::string& input) {
@@ -52,9 +53,19 @@ Contents contents_of(const Net& net, const std::string& input) {
       if (!is_float) return {Contents::Kind::indices, kFew};
     }
     const bool recurrent = type == "LSTM" || type == "GRU" || type == "RNN" || type == "LSTMUnit";
-    if (recurrent && bottom == (type == "LSTMUnit" ? 2 : 1)) return {Contents::Kind::marks};
+    if (recurrent && bottom == (type == "LSTMUnit" ? 2 : 1)) return {.kind = Contents::Kind::marks};
+    if (type == "Power" && layer->param().top(0) != input) {
+      // Marks that a layer makes of zeros.
+      const PowerParameter& power = layer->param().power_param();
+      Contents contents = contents_of(net, layer->param().top(0));
+      if (contents.kind == Contents::Kind::marks && power.power() == 1 && power.scale() != 0) {
+        contents.mark = (contents.mark - static_cast<double>(power.shift())) /
+                        static_cast<double>(power.scale());
+        return contents;
+      }
+    }
     if ((type.starts_with("ROI") || type.starts_with("PSROI")) && bottom == 1)
-      return {Contents::Kind::boxes};
+      return {.kind = Contents::Kind::boxes};
   }
   return {};
 }
@@ -73,7 +84,7 @@ void fill(T* values, const Shape& shape, const Contents& contents, uint64_t seed
         values[i] = static_cast<T>(random.below(static_cast<uint64_t>(contents.below)));
         break;
       case Contents::Kind::marks:
-        values[i] = static_cast<T>(1);
+        values[i] = static_cast<T>(contents.mark);
         break;
       case Contents::Kind::boxes: {
         // image, x1, y1, x2, y2
@@ -130,6 +141,14 @@ void copy_inputs(Net& a, Net& b) {
 }
 
 }  // namespace
+
+std::vector<std::string> computed_outputs(const Net& net) {
+  std::vector<std::string> outputs;
+  std::ranges::copy_if(net.outputs(), std::back_inserter(outputs), [&](const std::string& name) {
+    return std::ranges::count(net.inputs(), name) == 0;
+  });
+  return outputs;
+}
 
 bool NetComparison::same(double tolerance) const {
   return only_a.empty() && only_b.empty() &&
@@ -197,17 +216,18 @@ NetComparison compare_nets(Net& a, Net& b, double tolerance) {
     if (comparison.first < 0 && !difference->within(tolerance))
       comparison.first = static_cast<int>(comparison.values.size()) - 1;
   }
-  const auto pairs = pairs_of(a.outputs(), b.outputs());
+  const std::vector<std::string> outputs_a = computed_outputs(a), outputs_b = computed_outputs(b);
+  const auto pairs = pairs_of(outputs_a, outputs_b);
   std::set<std::string> seen_a, seen_b;
   for (const auto& [name, other] : pairs) {
     comparison.outputs.push_back(compare(a, b, name, other));
     seen_a.insert(name);
     seen_b.insert(other);
   }
-  for (const std::string& name : a.outputs()) {
+  for (const std::string& name : outputs_a) {
     if (!seen_a.contains(name)) comparison.only_a.push_back(name);
   }
-  for (const std::string& name : b.outputs()) {
+  for (const std::string& name : outputs_b) {
     if (!seen_b.contains(name)) comparison.only_b.push_back(name);
   }
   return comparison;

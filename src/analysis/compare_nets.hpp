@@ -35,6 +35,9 @@ struct NetComparison {
   double relative() const;
 };
 
+/// The outputs of the net without inputs that nobody reads.
+std::vector<std::string> computed_outputs(const Net& net);
+
 /// The differences of two arrays of values.
 ValueDifference difference_of(const std::string& name, const Tensor& a, const Tensor& b);
 

@@ -17,36 +17,41 @@ struct alignas(sizeof(T) * kPack) ChannelPack {
 };
 
 /// y = relu(y + bias + other); bias and other may be null, a slope of 1 stands for no ReLU. Indices
-/// are below 2^32.
+/// are below 2^32. Rows of y may lie apart.
 template <class T, int kPack>
 struct FinishRows {
   using Pack = ChannelPack<T, kPack>;
-  uint32_t packs;  // of a row
+  uint32_t packs;   // of a row
+  uint32_t stride;  // from a row of y to the next
   const float* bias;
   const Pack* other;
   ReLUMath relu;
   Pack* y;
   CREMA_FUNCTOR void operator()(int64_t i) const {
-    Pack all = y[i];
+    const uint32_t row = static_cast<uint32_t>(i) / packs;
+    const uint32_t pack = static_cast<uint32_t>(i) - row * packs, first = pack * kPack;
+    Pack& place = y[int64_t{row} * stride + pack];
+    Pack all = place;
     Pack added{};
     if (other != nullptr) added = other[i];
-    const uint32_t first = static_cast<uint32_t>(i) % packs * kPack;
     for (int k = 0; k < kPack; ++k) {
       float value = convert_value<float>(all.values[k]) + (bias != nullptr ? bias[first + k] : 0);
       if (other != nullptr) value += convert_value<float>(added.values[k]);
       all.values[k] = convert_value<T>(relu.forward(value));
     }
-    y[i] = all;
+    place = all;
   }
 };
 
 /// dx = dy through the ReLU that gave y, and sums of dx over the rows of a step: the first step of
-/// the gradient of a bias. Any of y (no ReLU), dx and sums may be null.
+/// the gradient of a bias. Any of y (no ReLU), dx and sums may be null. Rows may lie apart, so many
+/// packs from one to the next.
 template <class T, int kPack>
 struct UndoAndSumRows {
   static constexpr int64_t kRows = 32;
   using Pack = ChannelPack<T, kPack>;
   int64_t rows, packs;
+  int64_t dy_stride, y_stride, dx_stride;
   const Pack* dy;
   const Pack* y;
   ReLUMath relu;
@@ -60,15 +65,14 @@ struct UndoAndSumRows {
     const int64_t end = (step + 1) * kRows < rows ? (step + 1) * kRows : rows;
     ChannelPack<float, kPack> total{};
     for (int64_t row = step * kRows; row < end; ++row) {
-      const int64_t at = row * packs + pack;
-      Pack diff = dy[at];
+      Pack diff = dy[row * dy_stride + pack];
       if (y != nullptr) {
-        const Pack made = y[at];
+        const Pack made = y[row * y_stride + pack];
         for (int k = 0; k < kPack; ++k) {
           diff.values[k] = convert_value<T>(relu.backward(
               convert_value<float>(diff.values[k]), 0.0F, convert_value<float>(made.values[k])));
         }
-        if (dx != nullptr) dx[at] = diff;
+        if (dx != nullptr) dx[row * dx_stride + pack] = diff;
       }
       for (int k = 0; k < kPack; ++k) total.values[k] += convert_value<float>(diff.values[k]);
     }

@@ -36,6 +36,9 @@ struct ConvolutionProblem {
   std::optional<float> relu = std::nullopt;
   /// The weights change between passes, and have no storage.
   bool training = true;
+  /// Elements from an image of the target to the next, of a target whose images are ranges of those
+  /// of a wider tensor (core/row_ranges.hpp); 0: they lie one behind the other. Not channels-last.
+  int64_t target_image = 0;
 
   /// (O, I / groups, kernel...)
   Shape weights() const;

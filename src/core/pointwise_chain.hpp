@@ -23,7 +23,7 @@ struct ChainPart {
   std::vector<bool> propagate = {};  // as of Kernel::backward(); one entry a bottom
 };
 
-/// A base of kernels that may be parts of a chain.
+/// A base of kernels that may be parts of a chain (Kernel::chain_link()).
 class ChainLink {
  public:
   virtual ~ChainLink() = default;

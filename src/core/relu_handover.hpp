@@ -11,7 +11,7 @@
 
 namespace crema {
 
-/// A base of kernels whose forward pass may end with a ReLU.
+/// A base of kernels whose forward pass may end with a ReLU (Kernel::ends_with_relu()).
 class EndsWithReLU {
  public:
   virtual ~EndsWithReLU() = default;
@@ -22,7 +22,8 @@ class EndsWithReLU {
   virtual void leave_relu_to_reader() = 0;
 };
 
-/// A base of kernels that may apply the gradient of a ReLU to the diff of a bottom.
+/// A base of kernels that may apply the gradient of a ReLU to the diff of a bottom
+/// (Kernel::undoes_relu()).
 class UndoesReLU {
  public:
   virtual ~UndoesReLU() = default;

@@ -14,19 +14,21 @@ namespace {
 constexpr std::string_view kNames[] = {"baseline", "sse4", "avx2", "avx512"};
 static_assert(std::size(kNames) == static_cast<size_t>(SimdLevel::avx512) + 1);
 
+/// The best level up to `level` that there are kernels for.
+SimdLevel best_built(SimdLevel level) {
+  int number = static_cast<int>(level);
+  while (!simd_detail::is_built(static_cast<SimdLevel>(number))) --number;
+  return static_cast<SimdLevel>(number);
+}
+
 // Highway asks for all that its targets use: AVX2 comes with FMA, BMI2 and F16C, AVX-512 with its
 // F, BW, DQ and VL.
 SimdLevel detect() {
 #ifdef __x86_64__
   const int64_t targets = hwy::SupportedTargets();
-  if (targets & HWY_AVX2) {
-#ifdef CREMA_FEW_VECTOR_SETS
-    return SimdLevel::avx2;  // there are no kernels for more
-#else
-    return targets & HWY_AVX3 ? SimdLevel::avx512 : SimdLevel::avx2;
-#endif
-  }
-  if (targets & HWY_SSE4) return SimdLevel::sse4;
+  if (targets & HWY_AVX2)
+    return best_built(targets & HWY_AVX3 ? SimdLevel::avx512 : SimdLevel::avx2);
+  if (targets & HWY_SSE4) return best_built(SimdLevel::sse4);
 #endif
   return SimdLevel::baseline;
 }
@@ -65,7 +67,7 @@ SimdLevel simd_level_of(std::string_view name) {
 SimdLevel simd_level() { return current().load(std::memory_order_relaxed); }
 
 SimdLimit::SimdLimit(SimdLevel level) : before_(simd_level()) {
-  const SimdLevel limited = std::min(level, before_);
+  const SimdLevel limited = best_built(std::min(level, before_));
   current().store(limited);
   limit_highway(limited);
 }

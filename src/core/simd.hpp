@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "crema/vector_sets.hpp"
+
 namespace crema {
 
 /// At `sse4` plain loops run as at `baseline`, Highway's kernels on vectors of 128 bits.
@@ -26,12 +28,14 @@ std::string_view to_string(SimdLevel level);
 /// The level of that name. Error that lists the names otherwise.
 SimdLevel simd_level_of(std::string_view name);
 
-/// The best level that processor and operating system support, unless a SimdLimit lowers it; as
-/// Highway detects it.
+/// The best level that this build has kernels for (CREMA_VECTOR_SETS of CMake may leave some out),
+/// and that processor and operating system support, unless a SimdLimit lowers it; as Highway
+/// chooses.
 SimdLevel simd_level();
 
-/// Lowers the level of the whole process, kernels of Highway included, while it lives; for tests
-/// and benchmarks of the narrower versions.
+/// Lowers the level of the whole process, kernels of Highway included, while it lives: to `level`,
+/// or to the next lower one that this build has kernels for. For tests and benchmarks of the
+/// narrower versions.
 class SimdLimit {
  public:
   explicit SimdLimit(SimdLevel level);
@@ -44,6 +48,20 @@ class SimdLimit {
 };
 
 namespace simd_detail {
+
+constexpr bool is_built(SimdLevel level) {
+  switch (level) {
+    case SimdLevel::baseline:
+      return true;
+    case SimdLevel::sse4:
+      return CREMA_HAS_SSE4;
+    case SimdLevel::avx2:
+      return CREMA_HAS_AVX2;
+    case SimdLevel::avx512:
+      return CREMA_HAS_AVX512;
+  }
+  return false;
+}
 
 template <auto Kernel, class... Args>
 void baseline(Args... args) {
@@ -71,9 +89,13 @@ avx512(Args... args) {
 template <auto Kernel, class... Args>
 void vectorized(Args... args) {
 #ifdef __x86_64__
-  const SimdLevel level = simd_level();
-  if (level == SimdLevel::avx512) return simd_detail::avx512<Kernel, Args...>(args...);
-  if (level == SimdLevel::avx2) return simd_detail::avx2<Kernel, Args...>(args...);
+  [[maybe_unused]] const SimdLevel level = simd_level();
+  if constexpr (simd_detail::is_built(SimdLevel::avx512)) {
+    if (level == SimdLevel::avx512) return simd_detail::avx512<Kernel, Args...>(args...);
+  }
+  if constexpr (simd_detail::is_built(SimdLevel::avx2)) {
+    if (level == SimdLevel::avx2) return simd_detail::avx2<Kernel, Args...>(args...);
+  }
 #endif
   simd_detail::baseline<Kernel, Args...>(args...);
 }

@@ -1,5 +1,7 @@
 #include "crema/tensor.hpp"
 
+#include <cstring>
+
 #include "core/checked.hpp"
 #include "core/convert.hpp"
 #include "core/memory.hpp"
@@ -26,14 +28,16 @@ void Tensor::reshape(const Shape& shape) {
   check_layout(shape, dtype_, format);
   shape_ = shape;
   format_ = format;
-  if (memory_ && bytes() > memory_->bytes() - offset_) unbind();
+  if (memory_ && (row_stride_ != 0 || bytes() > memory_->bytes() - offset_)) unbind();
 }
 
 void Tensor::set_layout(DType dtype, Format format) {
   check_layout(shape_, dtype, format);
   dtype_ = dtype;
   format_ = format;
-  if (memory_ && (bytes() > memory_->bytes() - offset_ || offset_ % size_of(dtype) != 0)) unbind();
+  if (memory_ &&
+      (row_stride_ != 0 || bytes() > memory_->bytes() - offset_ || offset_ % size_of(dtype) != 0))
+    unbind();
 }
 
 void Tensor::bind(std::shared_ptr<Memory> memory, size_t offset) {
@@ -46,11 +50,35 @@ void Tensor::bind(std::shared_ptr<Memory> memory, size_t offset) {
                 "; use a multiple of ", size_of(dtype_));
   memory_ = std::move(memory);
   offset_ = offset;
+  rows_ = 1;
+  row_stride_ = 0;
+}
+
+void Tensor::bind_rows(std::shared_ptr<Memory> memory, size_t offset, int64_t rows, size_t stride) {
+  if (memory == nullptr) throw Error("a tensor cannot be bound to no memory; use unbind");
+  if (rows < 1 || storage() % rows != 0)
+    throw Error("a tensor of ", shape_.str(), " (", storage(), " elements) cannot be cut into ",
+                rows, " rows of one length");
+  const size_t row = bytes() / static_cast<size_t>(rows), size = size_of(dtype_);
+  if (stride < row || offset % size != 0 || stride % size != 0)
+    throw Error("rows of ", row, " bytes of ", to_string(dtype_), " cannot begin at byte ", offset,
+                " and ", stride, " bytes apart; use multiples of ", size, " that hold them");
+  if (offset > memory->bytes() ||
+      static_cast<size_t>(rows - 1) > (memory->bytes() - offset) / stride ||
+      row > memory->bytes() - offset - static_cast<size_t>(rows - 1) * stride)
+    throw Error(rows, " rows of a tensor of ", shape_.str(), " at ", offset, ", ", stride,
+                " bytes apart, exceed its memory of ", memory->bytes(), " bytes");
+  memory_ = std::move(memory);
+  offset_ = offset;
+  rows_ = rows;
+  row_stride_ = stride;
 }
 
 void Tensor::unbind() {
   memory_.reset();
   offset_ = 0;
+  rows_ = 1;
+  row_stride_ = 0;
 }
 
 Tensor Tensor::view(const Shape& shape) const {
@@ -60,6 +88,7 @@ Tensor Tensor::view(const Shape& shape) const {
   if (shape.count() != count())
     throw Error("a view of shape ", shape.str(), " has ", shape.count(), " elements, but ",
                 shape_.str(), " has ", count());
+  need_dense("a view");
   need_memory();
   Tensor result = *this;
   result.shape_ = shape;
@@ -71,6 +100,7 @@ void Tensor::copy_from(const Tensor& source) {
     throw Error("cannot copy a tensor of shape ", source.shape_.str(), " into one of shape ",
                 shape_.str());
   if (count() == 0) return;
+  if (source.row_stride_ != 0) return copy_from(source.dense());
   const bool same_layout = source.dtype_ == dtype_ && source.format_ == format_;
   if (same_layout && same_memory(source)) return;
   // The source first: where the two share one memory, its contents have to be fetched.
@@ -85,11 +115,13 @@ Tensor Tensor::to(DType dtype, Format format) const {
 }
 
 Tensor Tensor::contiguous() const {
-  return format_ == Format::contiguous ? *this : to(dtype_, Format::contiguous);
+  const bool is_so = format_ == Format::contiguous && row_stride_ == 0;
+  return is_so ? *this : to(dtype_, Format::contiguous);
 }
 
 void Tensor::fill(double value) {
   if (count() == 0) return;
+  need_dense("filling");
   need_memory();
   if (value == 0) {
     memory_->zero(offset_, bytes());
@@ -104,8 +136,22 @@ double Tensor::at(int64_t index) const {
                 count(), " elements");
   }
   const ElementOrder order(shape_, format_);
-  const int64_t place = ElementOrder(shape_, Format::contiguous).index_in(order, index);
-  return element_as_double(dtype_, read_bytes(), place);
+  int64_t place = ElementOrder(shape_, Format::contiguous).index_in(order, index);
+  if (row_stride_ != 0) {
+    const int64_t row = storage() / rows_;
+    place = place / row * static_cast<int64_t>(row_stride_ / size_of(dtype_)) + place % row;
+  }
+  return element_as_double(dtype_, read_rows(), place);
+}
+
+Tensor Tensor::dense() const {
+  if (row_stride_ == 0) return *this;
+  Tensor result(shape_, dtype_, format_);
+  const auto* from = static_cast<const std::byte*>(read_rows());
+  auto* to = static_cast<std::byte*>(result.overwrite_bytes());
+  const size_t row = bytes() / static_cast<size_t>(rows_);
+  for (int64_t r = 0; r < rows_; ++r, from += row_stride_, to += row) std::memcpy(to, from, row);
+  return result;
 }
 
 void Tensor::seal() {
@@ -113,6 +159,11 @@ void Tensor::seal() {
 }
 
 void* Tensor::bytes_of(Access access, DeviceBackend* backend) const {
+  need_dense("access");
+  return first_byte(access, backend);
+}
+
+void* Tensor::first_byte(Access access, DeviceBackend* backend) const {
   need_memory();
   // A tensor that covers a part of its memory must not drop the newer copy of the rest.
   const bool is_alone = offset_ == 0 && memory_->is_staged();
@@ -138,6 +189,12 @@ ChangeScope::ChangeScope(std::shared_ptr<Memory> memory) : memory_(std::move(mem
 }
 
 ChangeScope::~ChangeScope() { memory_->end_writing(); }
+
+void Tensor::need_dense(std::string_view what) const {
+  if (row_stride_ == 0) return;
+  throw Error(what, " of a tensor of ", shape_.str(),
+              ", whose rows lie apart in those of a wider one; make a copy with to() first");
+}
 
 void Tensor::need_memory() const {
   if (memory_) return;

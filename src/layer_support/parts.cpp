@@ -20,81 +20,90 @@ RowCopy rows_of(const Tensor& part, const Tensor& whole, int axis) {
   return {.rows = rows, .bytes = bytes, .from_stride = bytes, .to_stride = bytes_of_row(whole)};
 }
 
-/// Whether the parts are pieces of the whole, one behind the other.
-bool lie_in(const Tensor& whole, Blobs parts, Tensor Blob::*tensor) {
-  size_t offset = whole.offset();
-  for (const Blob* part : parts) {
-    const Tensor& piece = part->*tensor;
-    if (!whole.has_memory() || piece.memory() != whole.memory() || piece.offset() != offset) {
-      return false;
+/// Whether the part lies in the rows of the whole, at byte `offset` of each.
+bool lies_in(const Tensor& part, const Tensor& whole, const RowCopy& of_whole, int64_t offset) {
+  const auto stride = static_cast<size_t>(of_whole.rows == 1 ? 0 : of_whole.bytes);
+  return whole.has_memory() && part.memory() == whole.memory() &&
+         part.offset() == whole.offset() + static_cast<size_t>(offset) &&
+         part.row_stride() == stride;
+}
+
+/// The parts that lie elsewhere, where they are wanted.
+struct Elsewhere {
+  std::vector<size_t> parts;
+  std::vector<int64_t> bytes, offsets;  // in a row of the whole
+  bool all = true;                      // no part lies in the whole
+
+  Elsewhere(const Tensor& whole, const RowCopy& of_whole, Blobs all_parts, Tensor Blob::*tensor,
+            int axis, const std::vector<bool>& wanted) {
+    int64_t offset = 0;
+    for (size_t k = 0; k < all_parts.size(); ++k) {
+      const Tensor& part = all_parts[k]->*tensor;
+      const int64_t own = rows_of(part, whole, axis).bytes, begin = offset;
+      offset += own;
+      const bool is_there = lies_in(part, whole, of_whole, begin);
+      all = all && !is_there;
+      if (is_there || !wanted[k]) continue;
+      parts.push_back(k);
+      bytes.push_back(own);
+      offsets.push_back(begin);
     }
-    offset += piece.bytes();
   }
-  return true;
-}
+};
 
-/// The rows of the parts where they are wanted; `at` gives the memory of one.
-template <class At>
-std::vector<PartRows> rows_of_parts(const Tensor& whole, Blobs parts, Tensor Blob::*tensor,
-                                    int axis, const std::vector<bool>& wanted, const At& at) {
-  std::vector<PartRows> rows;
-  int64_t offset = 0;
-  for (size_t k = 0; k < parts.size(); ++k) {
-    const int64_t bytes = rows_of(parts[k]->*tensor, whole, axis).bytes;
-    if (wanted[k]) rows.push_back({at(parts[k]->*tensor), bytes, offset});
-    offset += bytes;
-  }
-  return rows;
-}
-
-/// Copies the parts to the whole. Does nothing if they are pieces of it.
+/// Copies the parts to the whole, but for those that lie there.
 void join(const ComputeDevice& device, Blobs parts, Tensor Blob::*tensor, Tensor& whole, int axis) {
-  if (lie_in(whole, parts, tensor)) return;
-  std::byte* to = device.overwrite_bytes(whole);
-  if (!device.on_host()) {
-    // A pass for parts to read and to write; it does not write these.
-    const auto at = [&](const Tensor& part) {
-      return const_cast<std::byte*>(device.read_bytes(part));
-    };
-    const RowCopy row = rows_of(whole, whole, axis);
-    return copy_parts(
-        device,
-        rows_of_parts(whole, parts, tensor, axis, std::vector<bool>(parts.size(), true), at),
-        row.rows, row.bytes, to, true);
+  const RowCopy row = rows_of(whole, whole, axis);
+  const Elsewhere some(whole, row, parts, tensor, axis, std::vector<bool>(parts.size(), true));
+  if (some.parts.empty()) return;
+  // What lies there stays.
+  if (!some.all) device.read_bytes(whole);
+  std::byte* const to = device.overwrite_bytes(whole);
+  std::vector<PartRows> rows;
+  for (size_t i = 0; i < some.parts.size(); ++i) {
+    const Tensor& part = parts[some.parts[i]]->*tensor;
+    const std::byte* const from = device.read_bytes(part);
+    if (device.on_host()) {
+      copy_rows(device, rows_of(part, whole, axis), from, to + some.offsets[i]);
+    } else {
+      // A pass for parts to read and to write; it does not write these.
+      rows.push_back({const_cast<std::byte*>(from), some.bytes[i], some.offsets[i]});
+    }
   }
-  for (const Blob* part : parts) {
-    const RowCopy rows = rows_of(part->*tensor, whole, axis);
-    copy_rows(device, rows, device.read_bytes(part->*tensor), to);
-    to += rows.bytes;
-  }
+  if (!device.on_host()) copy_parts(device, rows, row.rows, row.bytes, to, true);
 }
 
-/// Copies the whole to those parts that are wanted. Does nothing if they are pieces of it.
+/// Copies the whole to those parts that are wanted, but for those that lie there.
 void cut(const ComputeDevice& device, const Tensor& whole, Blobs parts, Tensor Blob::*tensor,
          int axis, const std::vector<bool>& wanted) {
-  if (lie_in(whole, parts, tensor)) return;
-  const std::byte* from = device.read_bytes(whole);
-  if (!device.on_host()) {
-    const auto at = [&](Tensor& part) { return device.overwrite_bytes(part); };
-    const RowCopy row = rows_of(whole, whole, axis);
-    return copy_parts(device, rows_of_parts(whole, parts, tensor, axis, wanted, at), row.rows,
-                      row.bytes, const_cast<std::byte*>(from), false);
+  const RowCopy row = rows_of(whole, whole, axis);
+  const Elsewhere some(whole, row, parts, tensor, axis, wanted);
+  if (some.parts.empty()) return;
+  const std::byte* const from = device.read_bytes(whole);
+  std::vector<PartRows> rows;
+  for (size_t i = 0; i < some.parts.size(); ++i) {
+    Tensor& part = parts[some.parts[i]]->*tensor;
+    std::byte* const to = device.overwrite_bytes(part);
+    if (device.on_host()) {
+      RowCopy copy = rows_of(part, whole, axis);
+      std::swap(copy.from_stride, copy.to_stride);
+      copy_rows(device, copy, from + some.offsets[i], to);
+    } else {
+      rows.push_back({to, some.bytes[i], some.offsets[i]});
+    }
   }
-  for (size_t k = 0; k < parts.size(); ++k) {
-    RowCopy rows = rows_of(parts[k]->*tensor, whole, axis);
-    std::swap(rows.from_stride, rows.to_stride);
-    if (wanted[k]) copy_rows(device, rows, from, device.overwrite_bytes(parts[k]->*tensor));
-    from += rows.bytes;
-  }
+  if (!device.on_host())
+    copy_parts(device, rows, row.rows, row.bytes, const_cast<std::byte*>(from), false);
 }
 
 }  // namespace
 
 void PartsLayer::prepare_reference(Blobs bottom, Blobs top) {
   const Tensor& all = whole(bottom, top).data;
+  rows_ = rows_around(all.shape(), all.format(), axis_of(all.shape()));
   if (parts(bottom, top).size() == 1) {
     in_place_ = InPlace::alias;
-  } else if (rows_around(all.shape(), all.format(), axis_of(all.shape())) == 1) {
+  } else if (rows_ == 1) {
     in_place_ = InPlace::parts;
   } else {
     in_place_ = InPlace::never;

@@ -6,21 +6,25 @@
 //   };
 //
 // The passes only move data. Where each part is one row of the whole, the net plans the parts as
-// pieces of the whole (InPlace::parts), and the passes do nothing.
+// pieces of the whole (InPlace::parts), and the passes do nothing. Where there are more rows, parts
+// of a join whose kernels can write them there are ranges of these (core/row_ranges.hpp); the
+// passes move the others.
 #pragma once
 
 #include <vector>
 
+#include "core/row_ranges.hpp"
 #include "layer_support/two_sided.hpp"
 
 namespace crema {
 
-class PartsLayer : public TwoSidedLayer {
+class PartsLayer : public TwoSidedLayer, public JoinsRows {
  public:
   bool moves_values() const override { return true; }
   void prepare_reference(Blobs bottom, Blobs top) override;
   /// Blocked formats along axis 1 need parts without padding.
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
+  int64_t joined_rows() const override { return makes_ == Makes::whole ? rows_ : 0; }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
   void run_backward(const ComputeDevice& device, Blobs top, const std::vector<bool>& propagate,
@@ -46,6 +50,7 @@ class PartsLayer : public TwoSidedLayer {
 
   Makes makes_;
   int given_axis_;
+  int64_t rows_ = 0;  // of the whole in memory
   InPlace in_place_ = InPlace::never;
 };
 

@@ -58,22 +58,13 @@ struct ChainStep {
   }
 };
 
-/// A base of layers with one text for host and device (TwoSidedLayer) that may be parts of a chain.
-class ChainMember {
- public:
-  virtual ~ChainMember() = default;
-  /// What the layer does on a device with what comes in by bottom `entry`; none where it cannot be
-  /// in a chain there.
-  virtual std::vector<ChainStep> chain_steps(size_t entry, const Blob& top) = 0;
-};
-
 /// Defined in a file that CMake writes (scripts/cmake/rooms.cmake).
 std::unique_ptr<Kernel> make_pointwise_chain(std::span<const ChainPart> parts, bool goes_back);
 
 /// A base of kernels that do such operations.
 class PointwiseLink : public ChainLink {
  public:
-  /// As ChainMember::chain_steps().
+  /// As TwoSidedLayer::chain_steps().
   virtual std::vector<ChainStep> chain_steps(size_t entry, const Blob& top) const = 0;
 
   bool may_link(size_t entry, const Blob& top) const final {

@@ -77,6 +77,7 @@ class PointwiseKernel : public Kernel, public PointwiseLink {
     });
   }
   bool capturable() const override { return true; }
+  const ChainLink* chain_link() const override { return this; }
   std::vector<ChainStep> chain_steps(size_t, const Blob&) const override {
     return {ChainStep::of(Math::type, layer_.math())};
   }

@@ -26,9 +26,9 @@ class DeviceKernel : public Kernel, public PointwiseLink {
     layer_.run_backward(ComputeDevice(layer_.context().backend()), top, propagate, bottom);
   }
   bool capturable() const override { return layer_.capturable(); }
+  const ChainLink* chain_link() const override { return this; }
   std::vector<ChainStep> chain_steps(size_t entry, const Blob& top) const override {
-    auto* const member = dynamic_cast<ChainMember*>(&layer_);
-    return member != nullptr ? member->chain_steps(entry, top) : std::vector<ChainStep>();
+    return layer_.chain_steps(entry, top);
   }
   void plan_scratch(ScratchPlan& plan) const override {
     if (scratch_bytes_ > 0) plan.need(kDeviceScratch, scratch_bytes_);
@@ -116,6 +116,10 @@ std::vector<Option> moving_options(const Layer& layer, Blobs bottom, Blobs top, 
   add(layer.activations());
   if (layer.dtype() != layer.activations()) add(layer.dtype());
   return options;
+}
+
+std::vector<ChainStep> TwoSidedLayer::chain_steps(size_t /*entry*/, const Blob& /*top*/) {
+  return {};
 }
 
 void add_device_engine(Registry& registry, const std::string& type) {

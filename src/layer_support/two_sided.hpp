@@ -27,6 +27,8 @@
 
 namespace crema {
 
+struct ChainStep;  // layer_support/pointwise_chain.hpp
+
 class TwoSidedLayer : public Layer {
  public:
   using Layer::Layer;
@@ -50,6 +52,9 @@ class TwoSidedLayer : public Layer {
   /// Kernel::capturable() of the passes on a device. False where numbers that differ from pass to
   /// pass reach them by value. A forward pass that reads or writes on the host need not be told.
   virtual bool capturable() const { return true; }
+  /// What the layer does on a device with what comes in by bottom `entry`, as a part of a chain of
+  /// pointwise layers. Default: none, it cannot be in a chain there.
+  virtual std::vector<ChainStep> chain_steps(size_t entry, const Blob& top);
   void forward_cpu(Blobs bottom, Blobs top) final { run_forward(ComputeDevice(), bottom, top); }
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) final;
 };

@@ -168,6 +168,10 @@ std::string advice(FileKind kind, const Descriptor& wanted) {
     return "; weights in HDF5 have no old form, and commands that take weights read them as they "
            "are";
   if (kind == FileKind::compressed) return "; unpack it first";
+  if (is_foreign(kind)) {
+    if (wanted.name() == "NetParameter") return std::string(way_to_convert());
+    return text("; name a ", usual_extension(wanted), " of Crema or Caffe");
+  }
   return way_out_of(kind);
 }
 

@@ -42,6 +42,8 @@ struct Mark {
   std::string_view image = {};  // as names of such images end
 };
 
+constexpr std::string_view kZip = "PK\x03\x04"sv;
+
 constexpr Mark kMarks[] = {
     {"\x89HDF\r\n\x1A\n"sv, 0, FileKind::hdf5},
     {"\xFF\xD8\xFF"sv, 0, FileKind::image, "jpg"},
@@ -57,9 +59,10 @@ constexpr Mark kMarks[] = {
     {"BZh"sv, 0, FileKind::compressed},
     {"\xFD\x37zXZ"sv, 0, FileKind::compressed},
     {"\x28\xB5\x2F\xFD"sv, 0, FileKind::compressed},
-    {"PK\x03\x04"sv, 0, FileKind::compressed},
+    {kZip, 0, FileKind::compressed},
     {"7z\xBC\xAF"sv, 0, FileKind::compressed},
     {"\xDE\xC0\xEF\xBE"sv, 16, FileKind::lmdb},
+    {"\x80\x02\x8A\x0Al\xFC\x9C\x46\xF9 j\xA8P\x19"sv, 0, FileKind::pytorch},  // up to 1.5
     {"\xFF\xFE"sv, 0, FileKind::wide_text},
     {"\xFE\xFF"sv, 0, FileKind::wide_text},
 };
@@ -114,6 +117,24 @@ bool is_binary(char byte) {
   const auto code = static_cast<unsigned char>(byte);
   const bool white_space = code >= '\t' && code <= '\r';
   return code < 0x20 && !white_space;
+}
+
+bool contains(std::string_view head, std::string_view part) {
+  return head.find(part) != std::string_view::npos;
+}
+
+// Of a zip file: its first entries tell whose it is.
+FileKind kind_of_zip(std::string_view head) {
+  if (contains(head, "/data.pkl") || contains(head, "/constants.pkl")) return FileKind::pytorch;
+  const bool is_keras = contains(head, "metadata.json") && contains(head, "keras_version");
+  return is_keras ? FileKind::keras : FileKind::compressed;
+}
+
+// Eight bytes with the size of a header in JSON, which names types of tensors.
+bool is_safetensors(std::string_view head) {
+  constexpr size_t kSizeBytes = 8;
+  return head.size() > kSizeBytes && head[kSizeBytes] == '{' && head[kSizeBytes - 1] == '\0' &&
+         (contains(head, "\"dtype\"") || contains(head, "\"__metadata__\""));
 }
 
 // One top-level field of a binary message.
@@ -199,8 +220,9 @@ FileKind kind_of(std::string_view head) {
   if (head.empty()) return FileKind::empty;
   // Every marked kind has control characters too, while a text may begin with a mark's letters.
   if (std::none_of(head.begin(), head.end(), is_binary)) return kind_of_text(head);
-  const Mark* mark = find_mark(head);
-  return mark != nullptr ? mark->kind : FileKind::binary;
+  if (head.starts_with(kZip)) return kind_of_zip(head);
+  if (const Mark* mark = find_mark(head)) return mark->kind;
+  return is_safetensors(head) ? FileKind::safetensors : FileKind::binary;
 }
 
 FileKind kind_of_file(const std::string& path) {
@@ -227,6 +249,12 @@ std::string_view describe(FileKind kind) {
       return "an image";
     case FileKind::compressed:
       return "a compressed file";
+    case FileKind::pytorch:
+      return "a file of PyTorch";
+    case FileKind::safetensors:
+      return "a safetensors file";
+    case FileKind::keras:
+      return "a model of Keras";
     case FileKind::lmdb:
       return "the data file of an LMDB";
     case FileKind::lfs_pointer:
@@ -237,6 +265,16 @@ std::string_view describe(FileKind kind) {
       return "a binary file";
   }
   return "";
+}
+
+bool is_foreign(FileKind kind) {
+  return kind == FileKind::pytorch || kind == FileKind::safetensors || kind == FileKind::keras;
+}
+
+std::string_view way_to_convert() {
+  return "; scripts/from_torchvision.py converts those of torchvision's nets, also from a .pth of "
+         "yours (--weights); others are copied in Python, array by array, as by "
+         "net.params['conv1'][0].data[...] = weights, and written by net.save('x.caffemodel')";
 }
 
 std::string way_out_of(FileKind kind) {

@@ -17,7 +17,11 @@ enum class FileKind {
   hdf5,
   image,       // JPEG, PNG, GIF, BMP, TIFF, WebP, JPEG 2000
   compressed,  // gzip, bzip2, xz, zstd, zip, 7z
-  lmdb,        // an LMDB's data.mdb
+  // Weights of other frameworks:
+  pytorch,      // torch.save(), in its zip or its older form, and TorchScript
+  safetensors,  // of Hugging Face
+  keras,        // a .keras model; those in HDF5 are `hdf5`
+  lmdb,         // an LMDB's data.mdb
   // Texts that stand in the place of a file that was not fetched:
   lfs_pointer,  // of Git LFS
   web_page,     // HTML, or what a server answers in place of a file
@@ -39,6 +43,12 @@ FileKind kind_of_file(const std::string& path);
 
 /// The kind in words that go behind "is", such as "an HDF5 file".
 std::string_view describe(FileKind kind);
+
+/// Whether such a file holds weights of another framework.
+bool is_foreign(FileKind kind);
+
+/// What to do with weights of another framework, as "; in Python, ...".
+std::string_view way_to_convert();
 
 /// What to do about a kind that stands in the place of another file, as "; run git lfs pull ...";
 /// "" for all other kinds.

@@ -186,11 +186,30 @@ bool has_entry(const std::vector<Hdf5Reader::Entry>& entries, const std::string&
   });
 }
 
+/// Whether it is of Keras: a whole model, weights of Keras 3, or older ones, whose arrays are named
+/// as "conv/conv/kernel:0".
+bool is_of_keras(const Hdf5Reader& file, const std::string& group = "/", int depth = 0) {
+  constexpr int kDepth = 3;
+  const auto entries = file.entries(group);
+  if (depth == 0 && (has_entry(entries, "model_weights", true) ||
+                     has_entry(entries, "_layer_checkpoint_dependencies", true) ||
+                     (has_entry(entries, "layers", true) && has_entry(entries, "vars", true))))
+    return true;
+  return std::ranges::any_of(entries, [&](const Hdf5Reader::Entry& entry) {
+    if (entry.name.ends_with(":0")) return true;
+    if (!entry.is_group || depth == kDepth) return false;
+    const std::string path = text(group == "/" ? "" : group, "/", entry.name);
+    return is_of_keras(file, path, depth + 1);
+  });
+}
+
 void read_weights_hdf5(const std::string& path, NetParameter& out, Verify verify) {
   const Hdf5Reader file(path, verify);
   const auto entries = file.entries("/");
   if (!has_entry(entries, "data", true)) {
     const bool state = has_entry(entries, "iter", false);
+    if (!state && is_of_keras(file))
+      throw Error("'", path, "' is not a weights file but one of Keras", way_to_convert());
     throw Error("'", path, "' is not a weights file but ",
                 state ? "a solver's state" : "another HDF5 file: it has no group 'data'");
   }

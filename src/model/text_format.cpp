@@ -36,6 +36,9 @@ std::string advice(FileKind kind) {
   switch (kind) {
     case FileKind::hdf5:
     case FileKind::binary:
+    case FileKind::pytorch:
+    case FileKind::safetensors:
+    case FileKind::keras:
       return "; name the prototxt here, and give weights and snapshots where those are asked for";
     case FileKind::wide_text:
       return "; save it as UTF-8";

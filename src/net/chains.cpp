@@ -42,7 +42,8 @@ class Chains {
   /// Whether a chain may go from that bottom of the node to its top.
   bool may_link(NodeId id, size_t entry) const {
     const ProgramNode& node = program_[id];
-    const auto* const link = dynamic_cast<const ChainLink*>(node.kernel.get());
+    // Null: in a chain already.
+    const ChainLink* const link = node.kernel != nullptr ? node.kernel->chain_link() : nullptr;
     if (link == nullptr || node.is_conversion() || node.makes.size() != 1 || node.follows_values ||
         node.layer->top_shapes() != TopShapes::fixed)
       return false;
@@ -80,7 +81,7 @@ class Chains {
                        .propagate = node.propagate});
       goes_back = goes_back || node.needs_backward;
     }
-    const auto& first = dynamic_cast<const ChainLink&>(*parts[0].kernel);
+    const auto& first = *parts[0].kernel->chain_link();
     return in_node(program_[chain[0].node], [&] { return first.make_chain(parts, goes_back); });
   }
 

@@ -10,7 +10,6 @@
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
-#include "core/unbounded_tops.hpp"
 #include "net/not_finite.hpp"
 #include "net/out_of_memory.hpp"
 #include "net/plan.hpp"
@@ -52,8 +51,7 @@ void check_loss(Plan& plan, NodeId id, const ProgramValue& loss) {
 }
 
 bool has_unbounded_tops(const ProgramNode& node) {
-  return node.layer->top_shapes() == TopShapes::from_values &&
-         dynamic_cast<const UnboundedTops*>(node.layer) != nullptr;
+  return node.layer->top_shapes() == TopShapes::from_values && node.layer->has_unbounded_tops();
 }
 
 /// Whether the node has no element to read and none to write: all engines may refuse such a
@@ -82,7 +80,7 @@ bool has_layouts(const ProgramNode& node, const Option& option) {
 /// Behind tops that are not as they were guessed: an engine that could run the guess may refuse
 /// what there is.
 void choose_option(const Program& program, ProgramNode& node) {
-  bool is_other = !has_layouts(node, node.option);
+  bool is_other = node.stood_in || !has_layouts(node, node.option);
   for (size_t i = 0; i < node.reads.size(); ++i) {
     const Shape& guess = program[node.reads[i]].planned;
     is_other = is_other || differ_within(node.bottom_blobs[i]->shape(), guess);
@@ -114,7 +112,10 @@ void follow_shapes(Plan& plan, NodeId id) {
   // If the layer refuses the shapes, the next pass asks it again.
   node.made_for.clear();
   node.layer->reshape(node.bottom_blobs, node.top_blobs);
-  if (!node.is_conversion()) check_places(plan, id);
+  if (!node.is_conversion()) {
+    check_places(plan, id);
+    plan.note_taken(id, node.bottom_blobs);
+  }
   if (!is_empty(node)) {
     if (program.outgrown) choose_option(program, node);
     node.kernel = make_kernel(*node.layer, node.option, node.bottom_blobs, node.top_blobs);
@@ -134,7 +135,7 @@ void follow_shapes(Plan& plan, NodeId id) {
 }
 
 /// Error unless the tops have the shapes that memory was planned for, or fit if they may be
-/// smaller. Those of UnboundedTops, and of layers behind them, may have any: a tensor that exceeds
+/// smaller. Unbounded tops, and those of layers behind them, may have any: a tensor that exceeds
 /// its memory has left it.
 void check_shapes(const Plan& plan, const ProgramNode& node) {
   Program& program = *plan.program;

@@ -89,6 +89,8 @@ bool append(Graph& graph, NodeId id, const Use& use) {
     }
     node.propagate.push_back(reader.propagate[1 - use.bottom]);
     node.bottoms.push_back(other);
+    node.follows_values = node.follows_values || reader.follows_values;
+    node.follows_guess = node.follows_guess || reader.follows_guess;
   }
   return true;
 }

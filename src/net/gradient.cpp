@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/unbounded_tops.hpp"
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 
@@ -152,8 +151,7 @@ class PathCheck {
     const Node& producer = plan_.node(plan_.value(value).producer);
     // A script's layer is asked for gradients whether it has any or not: what it makes for such a
     // bottom, such as the targets of py-faster-rcnn, is constant.
-    return producer.needs_backward &&
-           dynamic_cast<const UnboundedTops*>(producer.layer.get()) == nullptr;
+    return producer.needs_backward && !producer.layer->has_unbounded_tops();
   }
 
   /// A loss whose gradient comes to the top; null if there is none.

@@ -240,6 +240,25 @@ std::vector<std::string> distinct_names(const NetParameter& net) {
   return names;
 }
 
+/// Sets the shapes of the tops. Behind a guess, notes those of the bottoms.
+void reshape_layer(Plan& plan, NodeId id) {
+  plan.layer(id).reshape(plan.bottoms[id], plan.tops[id]);
+  check_places(plan, id);
+  plan.note_taken(id, plan.bottoms[id]);
+}
+
+/// For a layer that refuses what is guessed in front of it: sets its tops by bottoms of the shapes
+/// that it took last, in place of its own. False if it took none.
+bool stand_in(Plan& plan, NodeId id) {
+  const auto last = plan.taken.find(id);
+  if (last == plan.taken.end()) return false;
+  auto& blobs = plan.stand_ins[id];
+  for (const Shape& shape : last->second)
+    blobs.push_back(std::make_unique<Blob>(shape, plan.options.dtype));
+  plan.layer(id).reshape(plan.planned_bottoms(id), plan.tops[id]);
+  return true;
+}
+
 }  // namespace
 
 std::map<std::string, std::vector<const Node*>> Plan::nodes_with_params() const {
@@ -254,6 +273,21 @@ std::vector<Blob*> Plan::blobs_of(const std::vector<ValueId>& ids) const {
   std::vector<Blob*> found;
   for (const ValueId id : ids) found.push_back(blobs[id].get());
   return found;
+}
+
+std::vector<Blob*> Plan::planned_bottoms(NodeId id) const {
+  const auto found = stand_ins.find(id);
+  if (found == stand_ins.end()) return bottoms[id];
+  std::vector<Blob*> standing;
+  for (const auto& blob : found->second) standing.push_back(blob.get());
+  return standing;
+}
+
+void Plan::note_taken(NodeId id, Blobs taken_bottoms) {
+  if (!node(id).follows_guess) return;
+  std::vector<Shape>& shapes = taken[id];
+  shapes.clear();
+  for (const Blob* blob : taken_bottoms) shapes.push_back(blob->shape());
 }
 
 void Plan::connect_blobs() {
@@ -274,6 +308,12 @@ bool Graph::has_late_shape(ValueId id) const {
     if (producer.tops[t] == id) return producer.layer->is_late(static_cast<int>(t));
   }
   return false;
+}
+
+bool Graph::has_guessed_shape(ValueId id) const {
+  const Node& producer = nodes[values[id].producer];
+  return producer.follows_guess || (producer.layer->top_shapes() == TopShapes::from_values &&
+                                    producer.layer->has_unbounded_tops());
 }
 
 void Plan::note(const std::string& message, Severity severity) {
@@ -351,6 +391,8 @@ void build_graph(Plan& plan, Graph& graph, NetParameter& net,
     }
     node.follows_values = std::ranges::any_of(
         node.bottoms, [&](ValueId bottom) { return graph.has_late_shape(bottom); });
+    node.follows_guess = std::ranges::any_of(
+        node.bottoms, [&](ValueId bottom) { return graph.has_guessed_shape(bottom); });
   }
   check_classes(plan);
 
@@ -368,7 +410,8 @@ void build_graph(Plan& plan, Graph& graph, NetParameter& net,
   }
 }
 
-size_t infer_shapes(const Plan& plan, size_t needed) {
+size_t infer_shapes(Plan& plan, size_t needed) {
+  plan.stand_ins.clear();
   for (const NodeId id : plan.graph->node_ids()) {
     const Node& node = plan.node(id);
     if (!node.scheduled()) continue;
@@ -382,8 +425,12 @@ size_t infer_shapes(const Plan& plan, size_t needed) {
     }
     try {
       in_node(node, [&] {
-        layer.reshape(plan.bottoms[id], plan.tops[id]);
-        check_places(plan, id);
+        if (!node.follows_guess) return reshape_layer(plan, id);
+        try {
+          reshape_layer(plan, id);
+        } catch (const Error&) {
+          if (!stand_in(plan, id)) throw;
+        }
       });
     } catch (const Error&) {
       if (id.index() < needed) throw;

@@ -53,6 +53,7 @@ struct Node {
   bool own_phase = false;       // the prototxt gives the layer a phase
   bool recompute = false;       // the prototxt asks that its tops, those of its tail, are dropped
   bool follows_values = false;  // the shapes of its bottoms are known during forward only
+  bool follows_guess = false;  // and before it, there are guesses (has_unbounded_tops()), no bounds
 
   bool scheduled() const { return !fused_into.valid(); }
 };
@@ -79,6 +80,8 @@ struct Graph {
   }
   /// Whether the shape of the value is known during forward only.
   bool has_late_shape(ValueId id) const;
+  /// Whether a layer with unbounded tops makes the value, or one before that which does.
+  bool has_guessed_shape(ValueId id) const;
 };
 
 /// Runs `body`. Adds the position and the layer of the node to an Error.

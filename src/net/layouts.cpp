@@ -194,7 +194,7 @@ class Chooser {
       // Of several options with the same layouts, keep the fastest one if measured, else the first.
       std::vector<Option>& distinct = options_[id];
       for (Option& option : in_node(node, [&] {
-             return options_of(plan_.layer(id), plan_.bottoms[id], plan_.tops[id]);
+             return options_of(plan_.layer(id), plan_.planned_bottoms(id), plan_.tops[id]);
            })) {
         const auto like = std::ranges::find_if(distinct, [&](const Option& other) {
           return same_layouts(other.bottoms, option.bottoms) &&
@@ -244,7 +244,7 @@ class Chooser {
         << node.needs_backward << ' ';
     for (bool propagate : node.propagate) out << propagate;
     if (node.scheduled()) {
-      for (const Blob* blob : plan_.bottoms[id]) out << ' ' << blob->shape().str();
+      for (const Blob* blob : plan_.planned_bottoms(id)) out << ' ' << blob->shape().str();
       out << " >";
       for (const Blob* blob : plan_.tops[id]) out << ' ' << blob->shape().str();
     }

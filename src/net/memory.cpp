@@ -3,7 +3,8 @@
 // Time is the index of an action, over the forward pass and then the backward pass. Each tensor
 // (the data of a value, its diff, or the diff of an edge) needs a buffer. The life of a buffer goes
 // from the first action that uses it to the last. Buffers of layers that run in place are merged;
-// those of the parts of a tensor become pieces of its buffer. Reserved buffers have their own
+// those of the parts of a tensor become pieces of its buffer, or ranges of its rows
+// (core/row_ranges.hpp). Reserved buffers have their own
 // memory. All others are pieces of one arena: in the order of their size, largest first, each gets
 // the lowest offset that is free during its life.
 #include "core/memory.hpp"
@@ -15,6 +16,7 @@
 #include <set>
 #include <utility>
 
+#include "core/row_ranges.hpp"
 #include "net/plan.hpp"
 
 namespace crema {
@@ -134,8 +136,9 @@ class Planner {
     into.first = std::min(into.first, from.first);
     into.last = std::max(into.last, from.last);
     into.reserved = into.reserved || from.reserved;
-    for (const Buffer::Resident& resident : from.tensors) {
-      into.tensors.push_back({resident.tensor, place.offset + resident.offset});
+    for (Buffer::Resident resident : from.tensors) {
+      resident.offset += place.offset;
+      into.tensors.push_back(resident);
     }
     from.tensors.clear();
   }
@@ -171,6 +174,36 @@ class Planner {
     }
   }
 
+  /// The same for a layer that joins rows: parts that may be ranges of the whole's rows move, all
+  /// others stay, and are copied.
+  template <class MayHold, class MayMove>
+  void merge_ranges(const Action& action, Tensor Blob::*tensor, const MayHold& may_hold,
+                    const MayMove& may_move) {
+    const ProgramNode& node = program_[action.node];
+    const auto* const joins = dynamic_cast<const JoinsRows*>(node.layer);
+    if (joins == nullptr || joins->joined_rows() == 0 || node.dropped || action.again) return;
+    const Tensor& whole = action.tops[0]->*tensor;
+    const Place place = find(whole);
+    if (place.buffer < 0 || !may_hold(at(place))) return;
+    const auto rows = static_cast<size_t>(joins->joined_rows());
+    size_t next = place.offset;
+    for (size_t i = 0; i < node.reads.size(); ++i) {
+      const Tensor& part = action.bottoms[i]->*tensor;
+      const Place own = find(part), here = {place.buffer, next};
+      next += part.bytes() / rows;
+      const ProgramValue& value = program_[node.reads[i]];
+      if (!value.may_be_range || program_[value.maker].dropped || !fills(part, own) ||
+          own.buffer == place.buffer || at(own).tensors.size() != 1 || at(own).reserved ||
+          !may_move(at(own))) {
+        continue;
+      }
+      at(own).tensors[0].rows = joins->joined_rows();
+      at(own).tensors[0].row_stride = whole.bytes() / rows;
+      merge(here, own.buffer);
+      ranges_.insert(&part);
+    }
+  }
+
   void pass_through() {
     int time = 0;
     for (const Action& action : program_.forward) pass_data(action, time++);
@@ -185,11 +218,9 @@ class Planner {
     const ProgramNode& node = program_[action.node];
     if (node.is_conversion() || action.bottoms.empty() || node.follows_values) return;
     const InPlace kind = node.kernel->in_place();
-    if (kind == InPlace::never) return;
-    if (kind == InPlace::parts) {
-      const auto any = [](const Living&) { return true; };
-      return merge_parts(action, &Blob::data, any, any);
-    }
+    const auto any = [](const Living&) { return true; };
+    if (kind == InPlace::never) return merge_ranges(action, &Blob::data, any, any);
+    if (kind == InPlace::parts) return merge_parts(action, &Blob::data, any, any);
     const size_t in_place = node.layer->in_place_bottom();
     const Blob& source = *action.bottoms[in_place];
     // What a layer adds may be what it computes from, too.
@@ -238,12 +269,14 @@ class Planner {
       return action.tops.size() == 1 ? merge_parts(action, &Blob::diff, ends, begins)
                                      : merge_parts(action, &Blob::diff, begins, ends);
     }
+    if (kind == InPlace::never) return merge_ranges(action, &Blob::diff, ends, begins);
     const size_t source = node.layer->in_place_bottom();
-    if (kind == InPlace::never || action.tops.size() != 1 || !node.propagate[source]) return;
+    if (action.tops.size() != 1 || !node.propagate[source]) return;
     const Tensor &dy = action.tops[0]->diff, &dx = action.bottoms[source]->diff;
     const Place top = find(dy), bottom = find(dx);
     if (top.buffer < 0 || !fills(dx, bottom) || top.buffer == bottom.buffer ||
-        dx.bytes() != dy.bytes() || !begins(at(bottom)) || !ends(at(top))) {
+        dx.bytes() != dy.bytes() || ranges_.contains(&dy) || !begins(at(bottom)) ||
+        !ends(at(top))) {
       return;
     }
     merge(top, bottom.buffer);
@@ -292,6 +325,7 @@ class Planner {
   std::vector<Living> buffers_;
   std::vector<Place> inside_;  // where each buffer was merged into; itself if it was not
   std::map<const Tensor*, int> of_;
+  std::set<const Tensor*> ranges_;  // of the rows of others
   std::vector<const ProgramNode*> repaired_;
 };
 
@@ -343,7 +377,12 @@ void bind_memory(Plan& plan, Program& program) {
       memory = std::make_shared<Memory>(plan.activation_arena, buffer.offset, buffer.bytes);
     }
     for (const Buffer::Resident& resident : buffer.tensors) {
-      if (memory) resident.tensor->bind(memory, resident.offset);
+      if (!memory) continue;
+      if (resident.row_stride == 0) {
+        resident.tensor->bind(memory, resident.offset);
+      } else {
+        resident.tensor->bind_rows(memory, resident.offset, resident.rows, resident.row_stride);
+      }
     }
   }
 }

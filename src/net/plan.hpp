@@ -72,8 +72,14 @@ struct Plan {
   std::vector<std::string> notes;
   std::function<void(size_t)> on_gradient;
 
-  IdVector<ValueId, std::unique_ptr<Blob>> blobs;       // one for each value of the graph
-  IdVector<NodeId, std::vector<Blob*>> bottoms, tops;   // of each node, of these; after fusion
+  IdVector<ValueId, std::unique_ptr<Blob>> blobs;      // one for each value of the graph
+  IdVector<NodeId, std::vector<Blob*>> bottoms, tops;  // of each node, of these; after fusion
+  /// Of nodes behind a guess (Node::follows_guess): the shapes of bottoms that the layer took last.
+  std::map<NodeId, std::vector<Shape>> taken;
+  /// Bottoms of these shapes, without memory, of nodes whose layers refuse what is guessed. A guess
+  /// may be that of another image than the rest; the program is planned with these then, and the
+  /// pass, which knows the shapes, asks the layer again.
+  std::map<NodeId, std::vector<std::unique_ptr<Blob>>> stand_ins;
   std::map<NodeId, std::vector<ParameterNoise>> noise;  // of parameters of a node and of its tail
 
   std::list<Program> programs;  // the last used first
@@ -97,6 +103,10 @@ struct Plan {
   Layer& layer(NodeId id) const { return *layers[id.index()]; }
   Blob& blob(ValueId id) const { return *blobs[id]; }
   std::vector<Blob*> blobs_of(const std::vector<ValueId>& ids) const;
+  /// The bottoms that a program is planned with: those of the node, or what stands in for them.
+  std::vector<Blob*> planned_bottoms(NodeId id) const;
+  /// Sets `taken` of a node behind a guess; of others, nothing.
+  void note_taken(NodeId id, Blobs taken_bottoms);
   /// Sets `bottoms` and `tops`.
   void connect_blobs();
   /// The layers with parameters, by their name in the prototxt; layers of one name in their order.
@@ -182,8 +192,8 @@ size_t noisy_bytes(const Plan& plan);
 void draw_noise(Plan& plan, NodeId id);
 /// graph.cpp: calls reshape of all layers, with the present shapes of inputs and batches. Stops at
 /// a layer that refuses them, unless it is one of the first `needed`. Returns the number of layers
-/// that have their shapes.
-size_t infer_shapes(const Plan& plan, size_t needed);
+/// that have their shapes. What a layer refuses of a guess is no Error here (Plan::stand_ins).
+size_t infer_shapes(Plan& plan, size_t needed);
 /// places.cpp: Error if bottoms of the node are places in maps of another width than it puts values
 /// in (Layer::check_places). Follows each reshape() of a layer.
 void check_places(const Plan& plan, NodeId id);

@@ -47,6 +47,11 @@ void stage_batches(const Plan& plan, const Program& program) {
 
 /// Makes a program of other shapes the present one. The layers have its shapes.
 void enter(Plan& plan, Program& program) {
+  // Tops that the last pass has made larger than this program has memory for.
+  for (ProgramValue& value : program.values) {
+    if (!value.fused_away) value.blob->reshape(value.planned);
+  }
+  for (Twin& twin : program.twins) twin.blob.reshape(twin.planned);
   for (const ValueId id : plan.graph->value_ids()) program[id].blob->set_layout(program[id].layout);
   bind_memory(plan, program);
   stage_batches(plan, program);
@@ -114,10 +119,15 @@ void make_kernels(Plan& plan, Program& program) {
     if (node.is_conversion()) {
       node.option = options_of(*node.layer, node.bottom_blobs, node.top_blobs).front();
     }
-    in_node(node, [&] {
-      node.kernel = make_kernel(*node.layer, node.option, node.bottom_blobs, node.top_blobs);
-    });
-    for (const Blob* blob : node.bottom_blobs) node.made_for.push_back(blob->shape());
+    node.stood_in = !node.is_conversion() && plan.stand_ins.contains(id);
+    program.outgrown = program.outgrown || node.stood_in;
+    const std::vector<Blob*> bottoms = node.stood_in ? plan.planned_bottoms(id) : node.bottom_blobs;
+    if (node.stood_in) {
+      for (size_t i = 0; i < bottoms.size(); ++i) bottoms[i]->set_layout(node.option.bottoms[i]);
+    }
+    in_node(node,
+            [&] { node.kernel = make_kernel(*node.layer, node.option, bottoms, node.top_blobs); });
+    for (const Blob* blob : bottoms) node.made_for.push_back(blob->shape());
     // Data sources always run on the host.
     if (node.is_conversion() || node.reads.empty()) continue;
     ++computing;
@@ -155,6 +165,19 @@ std::vector<Blob*> Program::blobs(const std::vector<ValueId>& ids) const {
   return found;
 }
 
+std::optional<Use> Program::only_reader(ValueId value) const {
+  std::optional<Use> only;
+  for (const NodeId id : order) {
+    const std::vector<ValueId>& reads = nodes[id].reads;
+    for (size_t i = 0; i < reads.size(); ++i) {
+      if (reads[i] != value) continue;
+      if (only) return std::nullopt;
+      only = Use{id, i};
+    }
+  }
+  return only;
+}
+
 bool Plan::current(size_t needed) const {
   // A bound holds smaller shapes too.
   const auto fits = [&](ValueId id, const Shape& planned) {
@@ -190,6 +213,7 @@ void take_program(Plan& plan, size_t needed) {
   make_kernels(plan, program);
   chain_layers(plan, program);
   hand_over_relus(plan, program);
+  offer_ranges(plan, program);
   plan.context->save_tuning();
   program.memory.parameters =
       plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);

@@ -7,6 +7,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,6 +31,7 @@ struct ProgramValue : ValueInfo {
   std::vector<Use> readers;   // by layers and conversions
   bool has_gradient = false;  // backward computes or reads its diff
   bool reserved = false;      // valid until the next pass
+  bool may_be_range = false;  // of the rows of what it is joined to (row_ranges.cpp)
   Shape planned;              // the shape before forward; for TopShapes::from_values, the bound
 
   bool is_converted() const { return origin.valid(); }
@@ -43,7 +45,8 @@ struct ProgramNode {
   std::vector<bool> propagate;  // as of Node
   bool needs_backward = false;
   bool follows_values = false;
-  bool dropped = false;  // its tops are dropped after forward, and computed again in backward
+  bool stood_in = false;  // planned with other bottoms (Plan::stand_ins)
+  bool dropped = false;   // its tops are dropped after forward, and computed again in backward
   Option option;
   std::unique_ptr<Kernel> kernel;     // of the option
   std::vector<ValueId> reads, makes;  // bottoms and tops in the layouts of the option
@@ -90,6 +93,7 @@ struct Twin {
   // none.
   const Tensor* data = nullptr;
   const Tensor* diff = nullptr;
+  Shape planned = {};
 };
 
 /// A piece of memory that one or several tensors use.
@@ -100,6 +104,9 @@ struct Buffer {
   struct Resident {
     Tensor* tensor;
     size_t offset = 0;  // in bytes, in the buffer
+    // Of a range of rows (Tensor::bind_rows()).
+    int64_t rows = 1;
+    size_t row_stride = 0;
   };
   std::vector<Resident> tensors;
 };
@@ -112,10 +119,10 @@ struct RecordedNodes {
 };
 
 struct Program {
-  std::vector<Shape> shapes;               // of Graph::outer
-  size_t reach = 0;                        // the layers from this index on are left out
-  bool outgrown = false;                   // UnboundedTops were not as they had been guessed
-  IdVector<NodeId, ProgramNode> nodes;     // those of the graph, then conversions
+  std::vector<Shape> shapes;            // of Graph::outer
+  size_t reach = 0;                     // the layers from this index on are left out
+  bool outgrown = false;                // unbounded tops are not, or were not, as they were guessed
+  IdVector<NodeId, ProgramNode> nodes;  // those of the graph, then conversions
   IdVector<ValueId, ProgramValue> values;  // those of the graph, then converted ones
   std::vector<NodeId> order;               // nodes to run
   std::list<Twin> twins;
@@ -137,6 +144,8 @@ struct Program {
   const ProgramValue& operator[](ValueId id) const { return values[id]; }
   ProgramValue& operator[](ValueId id) { return values[id]; }
   std::vector<Blob*> blobs(const std::vector<ValueId>& ids) const;
+  /// The only reader of a value. None if there is another number of them.
+  std::optional<Use> only_reader(ValueId value) const;
   /// The node that computes the node: itself, or that of its chain.
   NodeId runs(NodeId id) const {
     const NodeId into = nodes[id].chained_into;
@@ -157,6 +166,9 @@ void chain_layers(const Plan& plan, Program& program);
 /// relu_handover.cpp: lets kernels that read what a ReLU gives apply its gradient, in place of the
 /// kernel that ends with the ReLU.
 void hand_over_relus(const Plan& plan, Program& program);
+/// row_ranges.cpp: asks kernels to write their tops as ranges of the rows of what these are joined
+/// to.
+void offer_ranges(const Plan& plan, Program& program);
 /// budget.cpp: sets `dropped` of the nodes: those that the prototxt asks for, and those by which
 /// the planned memory fits NetOptions::memory_budget.
 void choose_dropped(Plan& plan, Program& program);

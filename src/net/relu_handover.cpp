@@ -7,20 +7,6 @@
 namespace crema {
 namespace {
 
-/// The only reader of a value in the program. None if there is another number of them.
-std::optional<Use> only_reader(const Program& program, ValueId value) {
-  std::optional<Use> only;
-  for (const NodeId id : program.order) {
-    const std::vector<ValueId>& reads = program[id].reads;
-    for (size_t i = 0; i < reads.size(); ++i) {
-      if (reads[i] != value) continue;
-      if (only) return std::nullopt;
-      only = Use{id, i};
-    }
-  }
-  return only;
-}
-
 /// Kernels of nodes whose shapes follow from values are made anew between passes.
 bool stays(const ProgramNode& node) {
   return node.needs_backward && node.kernel != nullptr && !node.follows_values &&
@@ -33,17 +19,19 @@ void hand_over_relus(const Plan& plan, Program& program) {
   if (!plan.trains || !plan.options.fuse || plan.debug_info) return;
   for (const NodeId id : program.order) {
     ProgramNode& maker = program[id];
-    auto* const ends = dynamic_cast<EndsWithReLU*>(maker.kernel.get());
-    if (ends == nullptr || !stays(maker) || maker.makes.size() != 1) continue;
+    if (!stays(maker) || maker.makes.size() != 1) continue;
+    EndsWithReLU* const ends = maker.kernel->ends_with_relu();
+    if (ends == nullptr) continue;
     const std::optional<float> slope = ends->relu_of_top();
     const ProgramValue& top = program[maker.makes[0]];
     // Nobody else may look at the diff.
     if (!slope || plan.shows(top) || top.loss_weight != 0) continue;
-    const std::optional<Use> use = only_reader(program, maker.makes[0]);
+    const std::optional<Use> use = program.only_reader(maker.makes[0]);
     if (!use) continue;
     ProgramNode& reader = program[use->node];
-    auto* const undoes = dynamic_cast<UndoesReLU*>(reader.kernel.get());
-    if (undoes == nullptr || !stays(reader) || !reader.propagate[use->bottom]) continue;
+    if (!stays(reader) || !reader.propagate[use->bottom]) continue;
+    UndoesReLU* const undoes = reader.kernel->undoes_relu();
+    if (undoes == nullptr) continue;
     if (in_node(reader, [&] { return undoes->undo_relu(use->bottom, *slope); }))
       ends->leave_relu_to_reader();
   }

@@ -76,6 +76,7 @@ std::unique_ptr<Plan> make_runner(const Plan& of) {
   plan->own_run = std::make_unique<RunState>(RunState{.seed = of.run->seed});
   plan->run = plan->own_run.get();
   plan->graph = of.graph;
+  plan->taken = of.taken;
   for (const ValueId id : of.graph->value_ids()) {
     auto blob = std::make_unique<Blob>(of.value(id).name);
     blob->set_layout({of.options.dtype});

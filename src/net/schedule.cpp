@@ -93,6 +93,7 @@ class Scheduler {
   Blob* add_twin(Twin twin) {
     twin.blob.data.unbind();
     twin.blob.diff.unbind();
+    twin.planned = twin.blob.shape();
     return &program_.twins.emplace_back(std::move(twin)).blob;
   }
 

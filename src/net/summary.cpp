@@ -1,9 +1,27 @@
 // Describes a planned net for the user: its steps, its values and its layers.
+
+#include <algorithm>
 #include <set>
 
+#include "core/row_ranges.hpp"
 #include "net/plan.hpp"
 
 namespace crema {
+namespace {
+
+/// Of a layer that joins rows: "2 of 3 bottoms in place" where some of them are.
+std::string bottoms_in_place(const ProgramNode& node) {
+  const auto* const joins = dynamic_cast<const JoinsRows*>(node.layer);
+  if (joins == nullptr || joins->joined_rows() == 0 || node.bottom_blobs.size() < 2) return {};
+  const Tensor& whole = node.top_blobs[0]->data;
+  const auto there = std::ranges::count_if(node.bottom_blobs, [&](const Blob* bottom) {
+    return whole.has_memory() && bottom->data.memory() == whole.memory();
+  });
+  if (there == 0) return {};
+  return text(there, " of ", node.bottom_blobs.size(), " bottoms in place");
+}
+
+}  // namespace
 
 void describe_steps(const Plan& plan, Program& program) {
   const auto indices = [](const std::vector<ValueId>& ids) {
@@ -33,6 +51,7 @@ void describe_steps(const Plan& plan, Program& program) {
     step.falls_back_to_cpu = falls_back_to_cpu(plan, node) && !node.reads.empty();
     step.engine = engine_name(node.option);
     step.detail = node.kernel->detail();
+    if (step.detail.empty()) step.detail = bottoms_in_place(node);
     step.bottom_format = format_of(node.bottom_blobs);
     step.top_format = format_of(node.top_blobs);
     // Of the layer alone, and of those that a chain computes with it.
@@ -41,7 +60,7 @@ void describe_steps(const Plan& plan, Program& program) {
     } else {
       for (const NodeId each : plan.graph->node_ids()) {
         if (program.runs(each) != id || !plan.node(each).scheduled()) continue;
-        const Flops flops = program[each].layer->flops(plan.bottoms[each], plan.tops[each]);
+        const Flops flops = program[each].layer->flops(plan.planned_bottoms(each), plan.tops[each]);
         step.flops.forward += flops.forward;
         step.flops.backward += program[each].needs_backward ? flops.backward : 0;
       }

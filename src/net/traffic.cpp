@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <map>
 
-#include "core/host_part.hpp"
 #include "crema/parameter.hpp"
 #include "net/plan.hpp"
 #include "net/queued.hpp"
@@ -46,9 +45,7 @@ class Simulation {
     for (const Parameter* parameter : parameters_of(node)) step.forward += parameter->data.bytes();
     // The engines of devices are engines: what has none runs on the host.
     step.on_host = plan_.context->on_gpu() && node.option.engine == nullptr;
-    const auto* part = dynamic_cast<const HasHostPart*>(node.layer);
-    if (part != nullptr && plan_.context->on_gpu() && !step.on_host)
-      step.host_part = part->host_part();
+    if (plan_.context->on_gpu() && !step.on_host) step.host_part = node.layer->host_part();
     if (!node.needs_backward) return;
     const auto [first, end] = program_.backward_of[s];
     for (size_t a = first; a < end; ++a) {
@@ -93,7 +90,7 @@ class Simulation {
     const bool forward = action.kind == Action::Kind::forward;
     const bool on_host = runs_on_host(action, step);
     // Forward reads its bottoms, in their order.
-    const HasHostPart* const part = forward ? part_of(action, step) : nullptr;
+    const Layer* const part = forward ? part_of(action, step) : nullptr;
     for (size_t i = 0; i < all.reads.size(); ++i) {
       const bool by_part = part != nullptr && part->host_reads(static_cast<int>(i));
       read(*all.reads[i], on_host || by_part, step);
@@ -109,10 +106,9 @@ class Simulation {
     }
   }
 
-  /// What the step computes on the host beside the device; null: nothing.
-  const HasHostPart* part_of(const Action& action, const StepTraffic& step) const {
-    if (step.host_part.empty()) return nullptr;
-    return dynamic_cast<const HasHostPart*>(program_[action.node].layer);
+  /// The layer if the step computes something on the host beside the device; else null.
+  const Layer* part_of(const Action& action, const StepTraffic& step) const {
+    return step.host_part.empty() ? nullptr : program_[action.node].layer;
   }
 
   bool runs_on_host(const Action& action, const StepTraffic& step) const {

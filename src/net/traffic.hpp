@@ -16,7 +16,7 @@ struct StepTraffic {
   /// Of a net on a device: the step runs on the host. Data sources do, and their tops go to the
   /// device.
   bool on_host = false;
-  /// What a step on the device computes or checks on the host (HasHostPart); "": nothing.
+  /// What a step on the device computes or checks on the host (Layer::host_part()); "": nothing.
   std::string host_part;
   /// Bytes that move for the step from the device to the host, and to the device, in an iteration:
   /// a forward pass, and if the net trains a backward pass and an update. Those of late shapes

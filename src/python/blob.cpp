@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -197,11 +198,10 @@ nb::object BlobView::diff() { return view(tensor(true), diff_, true); }
 
 void BlobView::reshape(const Shape& shape) {
   check_valid();
-  if (shape == this->shape()) return;
-  if (parameter_ != nullptr)
+  if (parameter_ == nullptr) return reshape_(shape);
+  if (shape != this->shape())
     throw Error("a parameter of shape ", this->shape().str(), " cannot become ", shape.str(),
                 "; its shape follows from the settings of the layer");
-  reshape_(shape);
 }
 
 nb::object BlobView::on_device(bool of_diff) {
@@ -264,14 +264,33 @@ int64_t dim_of(nb::handle given) {
   return nb::cast<int64_t>(number);
 }
 
-/// The dimensions of reshape(2, 3) or reshape((2, 3)).
-Shape shape_of(const nb::args& dims) {
+/// Error if a dimension is negative: numpy finds such a one out, as in reshape(-1, 3), and blobs do
+/// not. `count`: the values that there are.
+void check_dims(const std::vector<int64_t>& dims, int64_t count) {
+  if (std::ranges::none_of(dims, [](int64_t dim) { return dim < 0; })) return;
+  std::vector<int64_t> all = dims;
+  const auto unknown = std::ranges::find_if(all, [](int64_t dim) { return dim < 0; });
+  const bool is_minus_1 = std::exchange(*unknown, 1) == -1;
+  std::string meant;
+  if (is_minus_1 && std::ranges::all_of(all, [](int64_t dim) { return dim > 0; })) {
+    const int64_t others = Shape(all).count();
+    *unknown = count / others;
+    if (*unknown * others == count)
+      meant = text(", such as reshape(", joined(all), ") for the ", count, " values that it has");
+  }
+  throw Error("reshape(", joined(dims), ") of a blob: dimensions cannot be negative, and none is ",
+              "found out from the others; give all of them", meant);
+}
+
+/// The dimensions of reshape(2, 3) or reshape((2, 3)), of a blob with `count` values.
+Shape shape_of(const nb::args& dims, int64_t count) {
   std::vector<int64_t> all;
   if (dims.size() == 1 && nb::hasattr(dims[0], "__len__")) {
     for (const nb::handle dim : dims[0]) all.push_back(dim_of(dim));
   } else {
     for (const nb::handle dim : dims) all.push_back(dim_of(dim));
   }
+  check_dims(all, count);
   return Shape(std::move(all));
 }
 
@@ -333,7 +352,10 @@ void bind_blob(nb::module_& module) {
     type.def_prop_ro(
         names[axis], [axis](const BlobView& blob) { return dim_or_1(blob, axis); }, said[axis]);
   type.def(
-      "reshape", [](BlobView& blob, const nb::args& dims) { blob.reshape(shape_of(dims)); },
+      "reshape",
+      [](BlobView& blob, const nb::args& dims) {
+        blob.reshape(shape_of(dims, blob.shape().count()));
+      },
       "Sets the shape of an input: reshape(1, 3, 227, 227). The next forward follows it.");
   type.def("on_device", &BlobView::on_device, nb::arg("of_diff") = false,
            "The values as an object with __dlpack__, where the net computes.");

@@ -2,6 +2,8 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "python/messages.hpp"
 
@@ -45,9 +47,25 @@ std::string described(const nb::python_error& error) {
   return said.empty() ? name : text(name, ": ", said);
 }
 
+/// The message with options of C++ as Python has them.
+std::string in_python(std::string message) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"NetOptions::Backward::yes", "backward=True"},
+      {"NetOptions::keep", "keep=[...]"},
+      {"build the net without fusion", "build it without optimize=True"},
+      {"ContextOptions::device", "crema.Context(device=0)"},
+      {"ContextOptions::engine", "crema.Context(engine=...)"},
+  };
+  for (const auto& [name, python] : kNames) {
+    for (size_t at = 0; (at = message.find(name, at)) != std::string::npos; at += python.size())
+      message.replace(at, name.size(), python);
+  }
+  return message;
+}
+
 void raise_error(const Error& error) {
-  const nb::object made = nb::handle(error_type)(decoded(error.what()));
-  made.attr("message") = or_none(error.message());
+  const nb::object made = nb::handle(error_type)(decoded(in_python(error.what())));
+  made.attr("message") = or_none(in_python(error.message()));
   made.attr("file") = or_none(error.position().file);
   made.attr("line") = or_none(error.position().line);
   made.attr("column") = or_none(error.position().column);

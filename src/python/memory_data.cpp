@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -24,7 +25,7 @@ namespace {
 
 using Answer = MemoryFeed::Answer;
 using Floats = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
-using Bytes = nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const uint8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Labels = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 struct SharedFeed {
@@ -58,18 +59,21 @@ void make_feed(SharedFeed* made, const SharedNet& net, const std::string& name, 
                  param.batch_size(), layer.param().top_size() > 1};
 }
 
-Answer give(const SharedFeed& self, const Floats& samples, const Labels& labels) {
-  const nb::gil_scoped_release release;
-  return self.feed->give(copy_of(samples, DType::f32), copy_of(labels, DType::f64));
+template <class Array>
+std::span<const typename Array::Scalar> span_of(const Array& array) {
+  return {array.data(), array.size()};
 }
 
-Answer give_images(const SharedFeed& self, const nb::list& images, const Labels& labels, bool hwc) {
-  std::vector<Bytes> arrays;
-  for (const nb::handle image : images) arrays.push_back(nb::cast<Bytes>(image));
+Answer give(const SharedFeed& self, const Floats& samples, const Labels& labels) {
   const nb::gil_scoped_release release;
-  std::vector<Tensor> tensors;
-  for (const Bytes& array : arrays) tensors.push_back(copy_of(array, DType::u8));
-  return self.feed->give_images(tensors, copy_of(labels, DType::f64),
+  return self.feed->give(span_of(samples), span_of(labels));
+}
+
+Answer give_images(const SharedFeed& self, const Bytes& images, const Labels& labels, bool hwc) {
+  std::vector<int64_t> dims;
+  for (size_t axis = 1; axis < 4; ++axis) dims.push_back(static_cast<int64_t>(images.shape(axis)));
+  const nb::gil_scoped_release release;
+  return self.feed->give_images(span_of(images), Shape(std::move(dims)), span_of(labels),
                                 hwc ? ImageAxes::hwc : ImageAxes::chw);
 }
 

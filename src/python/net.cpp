@@ -97,6 +97,7 @@ BlobView blob(const SharedNet& self, const std::string& name) {
   const std::shared_ptr<NetHolder> holder = self.holder;
   Net& net = holder->net();
   const auto reshape = [holder, &net, name](const Shape& shape) {
+    if (shape == net.blob(name).shape()) return;
     if (std::ranges::count(net.inputs(), name) == 0)
       throw Error("blob '", name, "' is no input of the net: its shape, ",
                   net.blob(name).shape().str(), ", follows from those of the inputs");
@@ -172,9 +173,18 @@ double forward_part(const SharedNet& self, size_t first, size_t last) {
   });
 }
 
+/// Error, as Python has it, unless the net has a backward pass.
+void need_backward(Net& net) {
+  if (Plan::of(net).trains) return;
+  throw Error("net '", net.name(),
+              "' was built without backward; make it with crema.Net(..., backward=True), or "
+              "phase=crema.TRAIN");
+}
+
 void backward(const SharedNet& self) {
   Net& net = self.holder->net();
   self.holder->alone([&] {
+    need_backward(net);
     run_unrun_layers(net, net.layers().size() - 1, 0);
     net.backward();
     after_backward(net, net.layers().size() - 1, 0);
@@ -184,6 +194,7 @@ void backward(const SharedNet& self) {
 void backward_part(const SharedNet& self, size_t first, size_t last) {
   Net& net = self.holder->net();
   self.holder->alone([&] {
+    need_backward(net);
     run_unrun_layers(net, first, last);
     before_backward(net, first, last);
     net.backward(first, last);
@@ -252,11 +263,33 @@ std::string prototxt(const SharedNet& self) {
   return prototxt_of(param);
 }
 
+/// Error, which says how, unless the parameters of both are alike.
+void check_alike(const Layer& ours, const Layer& theirs) {
+  constexpr const char* kWayOut =
+      "; make the settings of the two layers and the shapes that they read alike, or give one of "
+      "them another name, so that it is not shared";
+  if (ours.params().size() != theirs.params().size())
+    throw Error("has ", ours.params().size(), " parameters, and the layer of that name in the net ",
+                "whose parameters it is to share has ", theirs.params().size(), kWayOut);
+  for (size_t i = 0; i < ours.params().size(); ++i) {
+    const Parameter &our = *ours.params()[i], &their = *theirs.params()[i];
+    if (our.shape() != their.shape())
+      throw Error("its parameter ", i, " is of shape ", our.shape().str(), ", and that of the net ",
+                  "whose parameters it is to share of ", their.shape().str(), kWayOut);
+    if (our.data.dtype() != their.data.dtype())
+      throw Error("its parameter ", i, " is of ", to_string(our.data.dtype()), ", and that of the ",
+                  "net whose parameters it is to share of ", to_string(their.data.dtype()),
+                  "; nets that share have one type");
+  }
+}
+
 /// Lets layers use the values of those of the other net that have their names.
 void share(Net& ours, Net& theirs) {
   if (&ours.context() != &theirs.context() &&
       (ours.context().on_gpu() || theirs.context().on_gpu()))
-    throw Error("nets on a GPU share parameters only if they have one context");
+    throw Error(
+        "nets on a GPU share parameters only if they have one context; make both with the same "
+        "context=...");
   const auto each = [&](const auto& body) {
     for (Layer* layer : ours.layers()) {
       if (layer->params().empty() || !theirs.has_layer(layer->name())) continue;
@@ -265,13 +298,12 @@ void share(Net& ours, Net& theirs) {
   };
   // All is checked before anything is shared.
   each([](const Layer& layer, const Layer& source) {
-    bool fits = layer.params().size() == source.params().size();
-    for (size_t i = 0; fits && i < layer.params().size(); ++i)
-      fits = layer.params()[i]->shape() == source.params()[i]->shape() &&
-             layer.params()[i]->data.dtype() == source.params()[i]->data.dtype();
-    if (!fits)
-      throw Error("its parameters differ in number or shape from those of the other net")
-          .in_layer(layer.name(), layer.type());
+    try {
+      check_alike(layer, source);
+    } catch (Error& error) {
+      error.in_layer(layer.name(), layer.type());
+      throw;
+    }
   });
   each([](Layer& layer, const Layer& source) {
     for (size_t i = 0; i < layer.params().size(); ++i)

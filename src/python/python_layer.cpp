@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "core/carried_state.hpp"
-#include "core/unbounded_tops.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
 #include "python/batches_ahead.hpp"
@@ -40,11 +39,15 @@ class Lent {
   Lent(const Lent&) = delete;
   Lent& operator=(const Lent&) = delete;
 
-  /// With the GIL.
-  nb::list list(Blobs blobs, const Context& context) const {
+  /// With the GIL. Notes in `shaped`, by index, the blobs whose shapes are set; null: no notes.
+  nb::list list(Blobs blobs, const Context& context, std::vector<bool>* shaped = nullptr) const {
     nb::list views;
-    for (Blob* const blob : blobs) {
-      const auto reshape = [blob](const Shape& shape) { blob->reshape(shape); };
+    for (size_t i = 0; i < blobs.size(); ++i) {
+      Blob* const blob = blobs[i];
+      const auto reshape = [blob, shaped, i](const Shape& shape) {
+        blob->reshape(shape);
+        if (shaped != nullptr) (*shaped)[i] = true;
+      };
       views.append(nb::cast(BlobView(*blob, context, reshape, nullptr, valid_)));
     }
     return views;
@@ -54,7 +57,7 @@ class Lent {
   std::shared_ptr<bool> valid_ = std::make_shared<bool>(true);
 };
 
-class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
+class PythonLayer : public Layer, public CarriesState {
  public:
   explicit PythonLayer(const LayerInit& init) : Layer(init) {
     const PythonParameter& given = param().python_param();
@@ -74,6 +77,8 @@ class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
       object_ = make(given.module(), given.layer(), name(), given.param_str(),
                      phase() == Phase::train ? 0 : 1, add_blob);
       has_state_ = nb::hasattr(object_, "state");
+      has_reshape_ =
+          nb::cast<bool>(nb::module_::import_("crema._layer").attr("has_reshape")(object_));
       // Another attribute of that name is the script's own.
       const nb::object ahead = nb::getattr(object_, "prefetch", nb::none());
       if (is_data() && nb::isinstance<nb::int_>(ahead)) ahead_ = nb::cast<int>(ahead);
@@ -107,11 +112,13 @@ class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
     if (is_data()) return TopShapes::per_batch;
     return follows_values_ ? TopShapes::from_values : TopShapes::fixed;
   }
+  bool has_unbounded_tops() const override { return true; }
   bool has_gradient(int /*top*/) const override { return !is_data(); }
   std::string changes() const override { return "the attributes of its Python object"; }
   const CarriesState* carries_state() const override { return has_state_ ? this : nullptr; }
 
   void setup(Blobs bottom, Blobs top) override {
+    shaped_.assign(top.size(), false);
     setting_up_ = true;
     call("setup", bottom, top);
     setting_up_ = false;
@@ -125,9 +132,9 @@ class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
   }
 
   void reshape(Blobs bottom, Blobs top) override {
-    if (!is_data()) return call("reshape", bottom, top);
+    if (!is_data()) return set_shapes(bottom, top);
     if (batches_->present() != nullptr) return take_shapes(top);
-    if (!batches_->runs_ahead()) call("reshape", bottom, top);
+    if (!batches_->runs_ahead()) set_shapes(bottom, top);
   }
 
   void fetch(Blobs top) override {
@@ -147,8 +154,14 @@ class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
       return;
     }
     // As published: before each pass. What it draws or allocates there belongs to the pass.
-    call("reshape", bottom, top);
-    if (follows_values_) return call("forward", bottom, top);
+    set_shapes(bottom, top);
+    each_in_place(bottom, top, [](const Blob& from, Blob& to) {
+      if (from.shape() == to.shape()) to.data.copy_from(from.data);
+    });
+    if (follows_values_) {
+      call("forward", bottom, top);
+      return check_shaped();
+    }
     std::vector<Shape> shapes;
     for (const Blob* blob : top) shapes.push_back(blob->shape());
     call("forward", bottom, top);
@@ -156,10 +169,16 @@ class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
       throw Error(
           "changed the shape of a top in forward, although its class says that "
           "`shapes_from_values = False`; leave that out");
+    check_shaped();
   }
 
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
     if (is_data()) return;
+    // As published, a backward() that only says `pass` gives no gradient: its memory may be that of
+    // other values here.
+    for (size_t i = 0; i < bottom.size(); ++i) {
+      if (propagate[i]) bottom[i]->diff.fill(0);
+    }
     const Lent lent;
     call_python([&] {
       nb::list flags;
@@ -200,11 +219,51 @@ class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
     for (size_t t = 0; t < top.size(); ++t) top[t]->reshape(batch.tops[t]->shape());
   }
 
+  /// The bottom of top t's name, if the layer runs in place there.
+  std::optional<int> in_place_of(int t) const {
+    const auto& bottoms = param().bottom();
+    const auto found = std::ranges::find(bottoms, param().top(t));
+    if (found == bottoms.end()) return std::nullopt;
+    return static_cast<int>(found - bottoms.begin());
+  }
+
+  /// Calls body(bottom, top) for each top in place. pycaffe has one blob for both; here, the top
+  /// begins as the bottom is.
+  template <class Body>
+  void each_in_place(Blobs bottom, Blobs top, const Body& body) const {
+    for (int t = 0; t < param().top_size(); ++t) {
+      if (const auto b = in_place_of(t))
+        body(*bottom[static_cast<size_t>(*b)], *top[static_cast<size_t>(t)]);
+    }
+  }
+
+  /// Error if there is no reshape() that may leave a shape to forward().
+  void set_shapes(Blobs bottom, Blobs top) const {
+    each_in_place(bottom, top, [&](const Blob& from, Blob& to) { to.reshape(from.shape()); });
+    call("reshape", bottom, top);
+    if (!has_reshape_) check_shaped();
+  }
+
+  /// Error if no method has ever set the shape of a top, which would be that of one value then.
+  void check_shaped() const {
+    size_t top = 0;
+    while (top < shaped_.size() && (shaped_[top] || in_place_of(static_cast<int>(top)))) ++top;
+    if (top == shaped_.size()) return;
+    const char* const like = is_data() ? "batch, 3, 224, 224" : "*bottom[0].shape";
+    throw Error("class ", param().python_param().layer(),
+                has_reshape_ ? " has set no shape of top '"
+                             : " has no reshape(), and sets no shape of top '",
+                param().top(static_cast<int>(top)),
+                "'; define reshape(self, bottom, top) with top[", top, "].reshape(", like,
+                ") in it");
+  }
+
   /// In the net's thread, or ahead of it.
   void make_batch(BatchesAhead::Batch& batch) const {
     const std::vector<Blob*> tops = batch.blobs();
     call("reshape", {}, tops);
     call("forward", {}, tops);
+    check_shaped();
     if (ahead_ > 0 && has_state_) batch.state = state_of_object();
   }
 
@@ -229,8 +288,9 @@ class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
 
   void call(const char* method, Blobs bottom, Blobs top) const {
     const Lent lent;
-    call_python(
-        [&] { object_.attr(method)(lent.list(bottom, context()), lent.list(top, context())); });
+    call_python([&] {
+      object_.attr(method)(lent.list(bottom, context()), lent.list(top, context(), &shaped_));
+    });
   }
 
   BlobView declare(const std::vector<int64_t>& dims) {
@@ -242,7 +302,8 @@ class PythonLayer : public Layer, public CarriesState, public UnboundedTops {
 
   nb::object object_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  bool has_state_ = false, follows_values_ = true, setting_up_ = false;
+  bool has_state_ = false, has_reshape_ = true, follows_values_ = true, setting_up_ = false;
+  mutable std::vector<bool> shaped_;  // by top: a method has set its shape
   std::vector<Tensor> first_values_;  // of params(), until they are written
   // Of a source.
   int ahead_ = 0;

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "core/unbounded_tops.hpp"
 #include "crema/error.hpp"
 #include "crema/layer.hpp"
 #include "proto/layer.pb.h"
@@ -133,8 +132,8 @@ std::vector<std::string> detection_outputs(const Net& net) {
 
 std::vector<std::string> row_outputs(const Net& net) {
   return outputs_of(net, [](const Layer& layer, int t) {
-    const bool has_rows = layer.top_shapes() == TopShapes::from_values &&
-                          dynamic_cast<const UnboundedTops*>(&layer) == nullptr;
+    const bool has_rows =
+        layer.top_shapes() == TopShapes::from_values && !layer.has_unbounded_tops();
     return has_rows || layer.is_late(t);
   });
 }

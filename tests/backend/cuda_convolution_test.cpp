@@ -44,6 +44,22 @@ constexpr NetCase kCases[] = {
       layer { name: "r" type: "ReLU" bottom: "s" top: "s" }
       layer { name: "c" type: "Convolution" bottom: "s" top: "y" convolution_param {
               num_output: 8 kernel_size: 1 weight_filler { type: "xavier" } } })"},
+    {"branches", "dim: 2 dim: 16 dim: 9 dim: 10", R"(
+      layer { name: "a" type: "Convolution" bottom: "x" top: "a" convolution_param {
+              num_output: 24 kernel_size: 1 weight_filler { type: "xavier" }
+              bias_filler { type: "constant" value: 0.2 } } }
+      layer { name: "ra" type: "ReLU" bottom: "a" top: "a" }
+      layer { name: "b" type: "Convolution" bottom: "x" top: "b" convolution_param {
+              num_output: 32 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+      layer { name: "p" type: "Pooling" bottom: "x" top: "p" pooling_param {
+              pool: MAX kernel_size: 3 pad: 1 stride: 1 } }
+      layer { name: "e" type: "Convolution" bottom: "x" top: "e" convolution_param {
+              num_output: 8 kernel_size: 5 pad: 2 weight_filler { type: "xavier" }
+              bias_filler { type: "constant" value: -0.2 } } }
+      layer { name: "re" type: "ReLU" bottom: "e" top: "e" relu_param { negative_slope: 0.1 } }
+      layer { name: "j" type: "Concat" bottom: "a" bottom: "b" bottom: "p" bottom: "e" top: "j" }
+      layer { name: "c" type: "Convolution" bottom: "j" top: "y" convolution_param {
+              num_output: 8 kernel_size: 3 weight_filler { type: "xavier" } } })"},
     {"groups_and_dilation", "dim: 2 dim: 32 dim: 11 dim: 9", R"(
       layer { name: "c" type: "Convolution" bottom: "x" top: "y" convolution_param {
               num_output: 32 kernel_size: 3 group: 4 dilation: 2 weight_filler { type: "xavier" } } })"},
@@ -135,6 +151,34 @@ TEST_P(CudaConvolution, AgreesWithTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(Nets, CudaConvolution, testing::ValuesIn(kCases),
                          [](const auto& one) { return std::string(one.param.name); });
+
+// Of the convolutions; what the pooling gives is copied.
+TEST_F(Cuda, BottomsOfConcatAreWrittenWhereTheyAreJoined) {
+  const auto* const branches = std::ranges::find(kCases, std::string_view("branches"),
+                                                 [](const NetCase& c) { return c.name; });
+  ASSERT_NE(branches, std::end(kCases));
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(to_string(type));
+    const NetParameter param =
+        net_param(text("layer { name: 'x' type: 'Input' top: 'x' input_param { shape { ",
+                       branches->shape, " } } } ", branches->layers));
+    Net net(param, *context_, {.phase = Phase::train, .activations = type});
+    Net copying(param, *context_, {.phase = Phase::train, .activations = type, .fuse = false});
+    const auto detail_of_concat = [](const Net& of) {
+      for (const NetStep& step : of.steps()) {
+        if (step.type == "Concat") return step.detail;
+      }
+      return std::string("no Concat");
+    };
+    EXPECT_EQ(detail_of_concat(net), "3 of 4 bottoms in place");
+    EXPECT_EQ(detail_of_concat(copying), "");
+    for (Net* each : {&net, &copying}) {
+      fill_inputs(*each);
+      each->forward();
+    }
+    expect_close(values_of(net.output("y")), values_of(copying.output("y")), {6e-2, 6e-2}, "y");
+  }
+}
 
 TEST_F(Cuda, BatchNormIsFoldedForInference) {
   const char* const layers = R"(

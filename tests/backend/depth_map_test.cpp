@@ -189,33 +189,39 @@ void run_all(int64_t count, const Body& body) {
 
 template <class T, int kPack>
 void check_ends(int64_t rows, int64_t channels, std::optional<float> slope, bool with_bias,
-                bool with_other) {
-  SCOPED_TRACE(
-      text(to_string(dtype_of<T>()), " packs of ", kPack, ", ", rows, " rows of ", channels));
+                bool with_other, int64_t gap) {
+  SCOPED_TRACE(text(to_string(dtype_of<T>()), " packs of ", kPack, ", ", rows, " rows of ",
+                    channels, ", gaps of ", gap, " packs"));
   using Pack = ChannelPack<T, kPack>;
   const auto size = static_cast<size_t>(rows * channels);
   const std::vector<float> sums = numbers(size, 1), others = numbers(size, 2);
   const std::vector<float> diffs = numbers(size, 3);
   const std::vector<float> bias = numbers(static_cast<size_t>(channels), 4);
-  std::vector<Pack> y(size / kPack), other(size / kPack), dy(size / kPack);
-  const auto at = [](std::vector<Pack>& packs, size_t i) -> T& {
-    return packs[i / kPack].values[i % kPack];
+  // y, dy and dx have gaps between their rows.
+  const int64_t packs = channels / kPack, y_row = packs + gap, dy_row = packs + 2 * gap;
+  const int64_t dx_row = packs + 3 * gap;
+  std::vector<Pack> y(static_cast<size_t>(rows * y_row)), other(size / kPack);
+  std::vector<Pack> dy(static_cast<size_t>(rows * dy_row));
+  const auto at = [&](std::vector<Pack>& all, size_t i) -> T& {
+    const size_t row = i / static_cast<size_t>(channels), c = i % static_cast<size_t>(channels);
+    return all[row * (all.size() / static_cast<size_t>(rows)) + c / kPack].values[c % kPack];
   };
   for (size_t i = 0; i < size; ++i) {
     at(y, i) = convert_value<T>(sums[i]);
     at(other, i) = convert_value<T>(others[i]);
     at(dy, i) = convert_value<T>(diffs[i]);
   }
-  const std::vector<Pack> before = y;
+  std::vector<Pack> before = y;
   const ReLUMath relu{slope.value_or(1)};
-  const int64_t packs = channels / kPack;
   run_all(rows * packs,
-          FinishRows<T, kPack>{static_cast<uint32_t>(packs), with_bias ? bias.data() : nullptr,
+          FinishRows<T, kPack>{static_cast<uint32_t>(packs), static_cast<uint32_t>(y_row),
+                               with_bias ? bias.data() : nullptr,
                                with_other ? other.data() : nullptr, relu, y.data()});
   std::vector<double> expected_sums(static_cast<size_t>(channels));
-  std::vector<Pack> dx(dy.size());
-  const UndoAndSumRows<T, kPack> undo{rows, packs,     dy.data(), slope ? y.data() : nullptr,
-                                      relu, dx.data(), nullptr};
+  std::vector<Pack> dx(static_cast<size_t>(rows * dx_row));
+  const UndoAndSumRows<T, kPack> undo{
+      rows, packs,     dy_row, y_row, dx_row, dy.data(), slope ? y.data() : nullptr,
+      relu, dx.data(), nullptr};
   std::vector<ChannelPack<float, kPack>> partial(
       static_cast<size_t>(UndoAndSumRows<T, kPack>::steps(rows) * packs));
   UndoAndSumRows<T, kPack> body = undo;
@@ -223,7 +229,7 @@ void check_ends(int64_t rows, int64_t channels, std::optional<float> slope, bool
   run_all(body.count(), body);
   for (size_t i = 0; i < size; ++i) {
     const size_t c = i % static_cast<size_t>(channels);
-    float value = convert_value<float>(before[i / kPack].values[i % kPack]);
+    float value = convert_value<float>(at(before, i));
     if (with_bias) value += bias[c];
     if (with_other) value += convert_value<float>(at(other, i));
     const float made = slope && value < 0 ? *slope * value : value;
@@ -235,6 +241,14 @@ void check_ends(int64_t rows, int64_t channels, std::optional<float> slope, bool
       ASSERT_EQ(convert_value<float>(at(dx, i)), diff);
     }
     expected_sums[c] += static_cast<double>(diff);
+  }
+  for (auto* all : {&y, &dx}) {
+    const auto width = static_cast<int64_t>(all->size()) / rows;
+    for (int64_t i = 0; i < static_cast<int64_t>(all->size()); ++i) {
+      if (i % width < packs) continue;
+      for (const T value : (*all)[static_cast<size_t>(i)].values)
+        ASSERT_EQ(convert_value<float>(value), 0) << "in a gap";
+    }
   }
   // Later steps, as the device runs them.
   std::vector<float> a, b, result(static_cast<size_t>(channels), 2);
@@ -257,11 +271,13 @@ TEST(ChannelsLastEnds, FinishUndoAndSum) {
   for (const auto& slope : {std::optional<float>(), std::optional(0.0F), std::optional(0.1F)}) {
     for (const bool bias : {false, true}) {
       for (const bool other : {false, true}) {
-        check_ends<float, 4>(70, 8, slope, bias, other);
-        check_ends<float, 1>(5, 3, slope, bias, other);
-        check_ends<bfloat16, 8>(4500, 16, slope, bias, other);
-        check_ends<bfloat16, 1>(33, 5, slope, bias, other);
-        check_ends<float16, 8>(64, 8, slope, bias, other);
+        for (const int64_t gap : {0, 1}) {
+          check_ends<float, 4>(70, 8, slope, bias, other, gap);
+          check_ends<float, 1>(5, 3, slope, bias, other, gap);
+          check_ends<bfloat16, 8>(4500, 16, slope, bias, other, gap);
+          check_ends<bfloat16, 1>(33, 5, slope, bias, other, gap);
+          check_ends<float16, 8>(64, 8, slope, bias, other, gap);
+        }
       }
     }
   }

@@ -141,6 +141,38 @@ TEST_F(DnnPlansOfH200, GradientsOfReLUsBehindThoseOfConvolutions) {
   }
 }
 
+// Branches of GoogLeNet and SqueezeNet: the engine that is likely the fastest one of each pass also
+// computes with a result in the rows of what the branches are joined to.
+TEST_F(DnnPlansOfH200, ResultsThatAreRangesOfRows) {
+  struct One {
+    int64_t channels, size, outputs, kernel, row;
+  };
+  const One all[] = {{192, 28, 64, 1, 256}, {96, 28, 128, 3, 256},  {16, 28, 32, 5, 256},
+                     {192, 28, 32, 1, 256}, {480, 14, 192, 1, 512}, {96, 14, 208, 3, 512},
+                     {16, 14, 48, 5, 512},  {48, 7, 128, 5, 1024},  {832, 7, 384, 1, 1024},
+                     {16, 56, 64, 1, 128},  {16, 56, 64, 3, 128},   {64, 14, 256, 3, 512}};
+  for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
+    for (const One& c : all) {
+      DnnConvolutionProblem problem =
+          image_problem(type, c.channels, c.size, c.outputs, c.kernel, 1, c.kernel / 2);
+      problem.bias = true;
+      problem.relu = 0;
+      DnnConvolutionProblem range = problem;
+      range.y_row = c.row;
+      EXPECT_NE(range.family(), problem.family());
+      for (const DnnPass pass : {DnnPass::forward, DnnPass::data, DnnPass::weights}) {
+        SCOPED_TRACE(text(range.family(), to_string(pass)));
+        std::string why;
+        const std::string name = ways(problem, pass)[0].str();
+        const auto way = micro_way(plans(), range, pass, {}, name, why);
+        ASSERT_TRUE(way) << name << ": " << why;
+        EXPECT_EQ(way->str(), name);
+        EXPECT_TRUE(micro_can_run(range, *way, {}, why)) << name << ": " << why;
+      }
+    }
+  }
+}
+
 TEST_F(DnnPlansOfH200, GroupsDilationAxesAndTransposedOnes) {
   for (const DType type : {DType::bf16, DType::f32}) {
     DnnConvolutionProblem depthwise = image_problem(type, 32, 56, 32, 3, 1, 1);

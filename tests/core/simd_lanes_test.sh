@@ -13,6 +13,10 @@ if [[ $(uname -m) != x86_64 ]]; then
   echo 'skipped: AVX-512 is of x86-64'
   exit 77
 fi
+if grep -q '^#define CREMA_HAS_AVX512 0' "$CREMA_BUILD_DIR/generated/crema/vector_sets.hpp"; then
+  echo 'skipped: CREMA_VECTOR_SETS leaves AVX-512 out'
+  exit 77
+fi
 libraries=("$CREMA_BUILD_DIR"/libcrema.a)
 [[ -f ${libraries[0]} ]] || libraries=("$CREMA_BUILD_DIR"/libcrema.so)
 "$source_dir/scripts/check_simd" "${libraries[@]}"

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numeric>
 
 #include "core/memory.hpp"
+#include "core/move.hpp"
 #include "support/expect_error.hpp"
 #include "support/fake_device.hpp"
 
@@ -284,6 +286,86 @@ TEST(CopyFrom, ClampsBetweenIntegers) {
   EXPECT_THAT(tensor.to(DType::i32, Format::contiguous).values<int32_t>(),
               ElementsAre(std::numeric_limits<int32_t>::max(), -7, 200));
   EXPECT_THAT(tensor.to(DType::u8, Format::contiguous).values<uint8_t>(), ElementsAre(255, 0, 200));
+}
+
+// Two images of 1 x 2 positions with 3 of 5 channels.
+TEST(RowsOfAWiderTensor, AreReadAsOneTensor) {
+  FakeDevice device;
+  Tensor whole(Shape{2, 5, 1, 2}, DType::f32, Format::channels_last);
+  float* const values = whole.overwrite<float>();
+  std::iota(values, values + whole.count(), 0.0F);
+  Tensor part(Shape{2, 3, 1, 2}, DType::f32, Format::channels_last);
+  part.bind_rows(whole.memory(), sizeof(float), 4, 5 * sizeof(float));
+  EXPECT_EQ(part.row_stride(), 5 * sizeof(float));
+  const float expected[] = {1, 6, 2, 7, 3, 8, 11, 16, 12, 17, 13, 18};
+  for (int64_t i = 0; i < part.count(); ++i) EXPECT_EQ(part.at(i), expected[i]);
+  EXPECT_THAT(part.to(DType::f32, Format::contiguous).values<float>(),
+              testing::ElementsAreArray(expected));
+  EXPECT_THAT(part.contiguous().values<float>(), testing::ElementsAreArray(expected));
+  EXPECT_THAT(part.to(DType::f32, Format::channels_last).values<float>(),
+              ElementsAre(1, 2, 3, 6, 7, 8, 11, 12, 13, 16, 17, 18));
+  EXPECT_EQ(static_cast<const float*>(part.read_rows(&device))[5], 6);
+  // The first range begins where the whole does.
+  Tensor first(Shape{2, 1, 1, 2}, DType::f32, Format::channels_last);
+  first.bind_rows(whole.memory(), 0, 4, 5 * sizeof(float));
+  EXPECT_FALSE(first.same_memory(whole));
+  EXPECT_TRUE(first.same_memory(Tensor(first)));
+}
+
+// What does not know of the gaps would take the values of others.
+TEST(RowsOfAWiderTensor, NoOtherAccess) {
+  Tensor whole(Shape{4, 5}), part(Shape{4, 3});
+  whole.overwrite<float>();
+  part.bind_rows(whole.memory(), 0, 4, 5 * sizeof(float));
+  const auto refused = [](const auto& access) {
+    expect_error(access, {"4x3", "rows lie apart", "to()"});
+  };
+  refused([&] { part.read<float>(); });
+  refused([&] { part.change<float>(); });
+  refused([&] { part.overwrite<float>(); });
+  refused([&] { part.changing<float>(); });
+  refused([&] { part.values<float>(); });
+  refused([&] { part.read_bytes(); });
+  refused([&] { part.overwrite_bytes(); });
+  refused([&] { part.fill(0); });
+  refused([&] { part.view(Shape{12}); });
+  refused([&] { part.copy_from(Tensor(Shape{4, 3})); });
+  refused([&] { copy(ComputeDevice(), part, whole); });
+}
+
+TEST(RowsOfAWiderTensor, EndWithTheShapeOrTheMemory) {
+  Tensor whole(Shape{4, 5});
+  whole.overwrite<float>();
+  for (int way = 0; way < 4; ++way) {
+    Tensor part(Shape{4, 3});
+    part.bind_rows(whole.memory(), 0, 4, 5 * sizeof(float));
+    if (way == 0) part.reshape(Shape{3, 3});
+    if (way == 1) part.set_layout(DType::f32, Format::contiguous);
+    if (way == 2) part.unbind();
+    if (way == 3) part.bind(whole.memory());
+    EXPECT_EQ(part.row_stride(), 0U);
+    EXPECT_EQ(part.has_memory(), way == 3);
+    part.fill(1);
+    EXPECT_EQ(part.values<float>()[1], 1);
+  }
+}
+
+TEST(RowsOfAWiderTensor, Errors) {
+  Tensor whole(Shape{4, 5}), part(Shape{4, 3});
+  whole.overwrite<float>();
+  const auto refused = [&](size_t offset, int64_t rows, size_t stride,
+                           std::initializer_list<std::string_view> words) {
+    expect_error([&] { part.bind_rows(whole.memory(), offset, rows, stride); }, words);
+  };
+  expect_error([&] { part.bind_rows(nullptr, 0, 4, 20); }, {"no memory"});
+  refused(0, 5, 20, {"4x3", "5 rows"});
+  refused(0, 0, 20, {"4x3", "0 rows"});
+  refused(0, 4, 8, {"rows of 12 bytes", "8 bytes apart"});
+  refused(2, 4, 20, {"byte 2", "multiples of 4"});
+  refused(0, 4, 22, {"22 bytes apart"});
+  refused(12, 4, 20, {"4 rows", "12", "80 bytes"});
+  refused(84, 4, 20, {"84", "80 bytes"});
+  part.bind_rows(whole.memory(), 8, 4, 20);
 }
 
 TEST(Names, OfTypesAndFormats) {

@@ -27,6 +27,8 @@ std::vector<EmptyCase> empty_cases() {
   const std::string fillers = "weight_filler { type: 'xavier' } ";
   return {
       of("ArgMax", "type: 'ArgMax' argmax_param { axis: 1 }", {images}),
+      of("Arithmetic", "type: 'Arithmetic' arithmetic_param { operation: MUL }",
+         {images, uniform({8, 1, 1})}),
       of("BatchNorm", "type: 'BatchNorm'", {images}),
       of("BatchReindex", "type: 'BatchReindex'", {images, labels({0}, 1)}),
       of("Bias", "type: 'Bias'", {images}),
@@ -55,6 +57,10 @@ std::vector<EmptyCase> empty_cases() {
       of("PoolingMax", "type: 'Pooling' pooling_param { pool: MAX kernel_size: 2 }", {images}),
       of("PoolingVolumes", "type: 'Pooling' pooling_param { kernel_size: 2 }",
          {uniform({0, 8, 4, 6, 5})}),
+      of("Reduce", "type: 'Reduce' reduce_param { axis: 1 operation: LOG_SUM_EXP }", {images}),
+      of("RMSNorm", "type: 'RMSNorm'", {images}),
+      of("TopK", "type: 'TopK' topk_param { k: 2 axis: 1 }", {images}),
+      of("Where", "type: 'Where'", {labels({0, 8, 1, 1}, 2), images, uniform({5})}),
       of("ReLU", "type: 'ReLU'", {images}),
       of("Reduction", "type: 'Reduction' reduction_param { operation: MEAN }", {images}),
       of("Reshape", "type: 'Reshape' reshape_param { shape { dim: 0 dim: -1 } }", {images}),

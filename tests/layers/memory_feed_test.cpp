@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <span>
 #include <stdexcept>
 #include <thread>
 
@@ -169,7 +171,7 @@ TEST(MemoryFeed, ImagesAreTransformed) {
   const auto feed = feed_of(run, {.depth = 10});
   // The centres: of planes, and pixel by pixel.
   feed->give_images({image_of({2, 3, 3}, 0)}, numbers_of({7}));
-  feed->give_images({image_of({3, 3, 2}, 0), image_of({2, 3, 3}, 10)}, numbers_of({8, 9}),
+  feed->give_images({image_of({3, 3, 2}, 0), image_of({3, 3, 2}, 10)}, numbers_of({8, 9}),
                     ImageAxes::hwc);
   run.forward();
   EXPECT_THAT(run.top(0), ElementsAre(2 * (4 - 1), 2 * 13, 2 * (8 - 1), 2 * 9));
@@ -226,13 +228,76 @@ TEST(MemoryFeed, WhatDoesNotFitIsAnError) {
       {"arrays and images"});
   give(*feed, {2});
   EXPECT_THAT(next_values(run, 1), ElementsAre(1, 2));
-  // An image that does not fit: with the one that completes its batch.
-  feed->give_images({image_of({1, 1, 2}, 0)}, numbers_of({1}));
   expect_error(
       [&] {
-        feed->give_images({image_of({1, 1, 1}, 0)}, numbers_of({1}));
+        feed->give_images({image_of({1, 1, 2}, 0)}, numbers_of({1}));
       },
-      {"1x1x2", "1x1x1"});
+      {"sample 2 of epoch 0", "1x1x2", "1x1x1"});
+  const std::vector<float> three = {1, 2, 3};
+  const std::vector<double> two = {1, 2};
+  expect_error([&] { feed->give(three, two); }, {"3 values and 2 labels", "1x1x1"});
+  const std::vector<uint8_t> pixels = {1, 2, 3};
+  expect_error([&] { feed->give_images(pixels, {1, 1, 1}, two); }, {"3 bytes and 2 labels"});
+  expect_error([&] { feed->give_images(pixels, {1, 3}, {}); }, {"1x3", "three axes"});
+}
+
+TEST(MemoryFeed, MemoryOfTheProgramIsReadAndNotWritten) {
+  LayerRun run(kSingles);
+  const auto feed = feed_of(run, {.depth = 1});
+  Tensor theirs({2, 1, 1, 1});
+  std::ranges::copy(std::array{1.0F, 2.0F}, theirs.overwrite<float>());
+  feed->give(theirs, numbers_of({0, 0}));
+  EXPECT_THAT(next_values(run, 1), ElementsAre(1, 2));
+  // The next batches take the memory of the ones before, and not that of the program.
+  std::vector<float> ours = {3, 4};
+  const std::vector<double> labels = {0, 0};
+  for (int batch = 0; batch < 4; ++batch, ours[0] += 2, ours[1] += 2) {
+    feed->give(ours, labels);
+    EXPECT_THAT(next_values(run, 1), ElementsAre(ours[0], ours[1]));
+  }
+  EXPECT_EQ(theirs.at(0), 1);
+  EXPECT_EQ(theirs.at(1), 2);
+}
+
+// What is only cut, and what becomes records first, because force_gray may change its colours.
+TEST(MemoryFeed, ImagesThatAreOnlyCutAreThoseOfRecords) {
+  const auto values = [](const char* more, bool as_pixels) {
+    LayerCase crops;
+    crops.layer = text(
+        "layer { name: 'memory' type: 'MemoryData' top: 'data' top: 'label' transform_param { "
+        "crop_size: 2 mirror: true scale: 0.5 mean_value: 3 erase_param { prob: 0.5 } ",
+        more, " } memory_data_param { batch_size: 3 channels: 1 height: 2 width: 2 } }");
+    LayerRun run(crops);
+    const auto feed = feed_of(run, {.depth = 10});
+    for (int batch = 0; batch < 4; ++batch) {
+      std::vector<Tensor> images;
+      std::vector<uint8_t> pixels;
+      for (int i = 0; i < 3; ++i) {
+        images.push_back(image_of({1, 5, 6}, static_cast<uint8_t>(60 * i + batch)));
+        const std::span<const uint8_t> bytes = images.back().values<uint8_t>();
+        pixels.insert(pixels.end(), bytes.begin(), bytes.end());
+      }
+      const std::vector<double> labels = {0.1, 2, -7};
+      if (as_pixels) {
+        feed->give_images(pixels, {1, 5, 6}, labels);
+      } else {
+        feed->give_images(images, numbers_of(labels));
+      }
+    }
+    std::vector<double> made;
+    for (int batch = 0; batch < 4; ++batch) {
+      run.forward();
+      for (const int top : {0, 1}) {
+        const std::vector<double> some = run.top(top);
+        made.insert(made.end(), some.begin(), some.end());
+      }
+    }
+    return made;
+  };
+  const std::vector<double> of_records = values("force_gray: true", false);
+  EXPECT_EQ(values("", false), of_records);
+  EXPECT_EQ(values("", true), of_records);
+  EXPECT_EQ(values("force_gray: true", true), of_records);
 }
 
 }  // namespace

@@ -126,6 +126,15 @@ void add_compared(ReadTable& table) {
   table.emplace("SmoothL1Loss", Reads{{.layer = layer("SmoothL1Loss"), .bottoms = {a, b, b, b}},
                                       joined(bad_of(2), bad_of(3)),
                                       {2, 3}});
+  table.emplace("Arithmetic", Reads{{.layer = layer("Arithmetic"), .bottoms = {a, b}}, bad});
+  table.emplace(
+      "Where",
+      Reads{{.layer = layer("Where"), .bottoms = {a, b, b}}, joined(bad_of(0), bad_of(2)), {0}});
+  // Other operators have their own tests of what is wrong, in tests/onnx.
+  const std::string sine =
+      "onnx_operator_param { op_type: 'Sin' bottom_type: FLOAT top_type: FLOAT }";
+  table.emplace("OnnxOperator",
+                Reads{{.layer = layer("OnnxOperator", sine), .bottoms = {a}}, {}, {0}});
   table.emplace("TripletLoss", Reads{{.layer = layer("TripletLoss"), .bottoms = {a, b, a}},
                                      joined(bad, bad_of(2))});
 }
@@ -140,6 +149,16 @@ void add_indices(ReadTable& table) {
                 Reads{{.layer = layer("Embed", "embed_param { input_dim: 3 num_output: 2 }"),
                        .bottoms = {indices}},
                       bad_indices(0, indices, 3)});
+  table.emplace("Gather", Reads{{.layer = layer("Gather"), .bottoms = {items, indices}},
+                                {{1, with(indices, 3, 3), "index 3"},
+                                 {1, with(indices, 3, -4), "index -4"},
+                                 {1, with(indices, 3, 0.5), "index 0.5"},
+                                 {1, with(indices, 3, kNaN), "index nan"}}});
+  table.emplace(
+      "GridSample",
+      Reads{
+          {.layer = layer("GridSample"), .bottoms = {uniform({2, 3, 4, 5}), uniform({2, 3, 2, 2})}},
+          {{1, uniform({2, 3, 2, 3}), "2x3x2x3"}, {1, uniform({1, 3, 2, 2}), "1x3x2x2"}}});
   table.emplace(
       "Filter",
       Reads{{.layer = layer("Filter"), .bottoms = {items, given({3}, {1, 0, 1})}},

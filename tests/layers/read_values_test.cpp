@@ -28,13 +28,13 @@ const std::set<std::string>& values_alone() {
       "TanH", "Threshold",
       // Statistics and products with parameters.
       "BN", "BatchNorm", "GroupNorm", "InnerProduct", "InstanceNorm", "LRN", "LayerNorm", "Local",
-      "LocallyConnected", "MVN", "Normalize", "Softmax",
+      "LocallyConnected", "MVN", "Normalize", "RMSNorm", "Softmax",
       // Windows, and parts of values in another order or shape.
-      "Flatten", "Flip", "Im2col", "Interp", "Permute", "Pooling", "Pooling3D", "Reorg", "Repeat",
-      "Reshape", "ResizeNearestNeighbor", "Reverse", "SPP", "ShuffleChannel", "Slice", "Split",
-      "Tile", "Transpose", "UpsampleDarknet",
+      "CumSum", "Expand", "Flatten", "Flip", "Im2col", "Interp", "Pad", "Permute", "Pooling",
+      "Pooling3D", "Reorg", "Repeat", "Reshape", "ResizeNearestNeighbor", "Reverse", "SPP",
+      "ShuffleChannel", "Slice", "Split", "StridedSlice", "Tile", "Transpose", "UpsampleDarknet",
       // Figures of values.
-      "ArgMax", "Reduction", "Silence"};
+      "ArgMax", "Reduce", "Reduction", "Silence", "TopK"};
   return types;
 }
 

@@ -58,7 +58,8 @@ void add_elementwise(std::vector<SettingsBase>& all) {
         "Mish",   "ReLU",    "ReLU6",     "Sigmoid",      "Swish",          "TanH",
         "Power",  "Exp",     "PReLU",     "Dropout",      "SpatialDropout", "LRN",
         "MVN",    "Softmax", "Bias",      "Scale",        "BatchNorm",      "Flatten",
-        "Flip",   "Reverse", "Reduction", "InstanceNorm", "LayerNorm"}) {
+        "Flip",   "Reverse", "Reduction", "InstanceNorm", "LayerNorm",      "CumSum",
+        "Reduce", "RMSNorm"}) {
     all.push_back({type, "", {kImages}});
   }
   all.push_back({"Threshold", "", {kImages}, 1, false});
@@ -75,6 +76,8 @@ void add_elementwise(std::vector<SettingsBase>& all) {
                  1,
                  true,
                  "BN"});
+  all.push_back({"Arithmetic", "", {kImages, kPositive}});
+  all.push_back({"Where", "", {labels({2, 4, 6, 5}, 2), kImages, kPositive}});
   all.push_back({"Axpy", "", {uniform({2, 4}), kImages, kImages}});
 }
 
@@ -83,7 +86,11 @@ void add_rearranging(std::vector<SettingsBase>& all) {
   all.push_back({"BatchReindex", "", {kImages, given({3}, {1, 0, 1})}});
   all.push_back({"Concat", "", {kImages, kImages}});
   all.push_back({"Crop", "", {kImages, uniform({2, 4, 3, 2})}});
+  all.push_back({"Expand", "expand_param { dim: 2 dim: -1 dim: -1 dim: -1 dim: -1 }", {kImages}});
   all.push_back({"Filter", "", {kImages, given({2}, {0, 1})}});
+  all.push_back({"Gather", "gather_param { index: 1 index: 0 }", {kImages}});
+  all.push_back({"GridSample", "", {kImages, uniform({2, 3, 4, 2}, -1.3, 1.3)}});
+  all.push_back({"Pad", "pad_param { begin: 1 begin: 2 end: 1 end: 1 }", {kImages}});
   all.push_back({"Permute", "permute_param { order: 0 order: 2 }", {kImages}});
   all.push_back({"Reorg", "reorg_param { stride: 2 }", {uniform({2, 4, 6, 4})}});
   all.push_back({"Repeat", "repeat_param { times: 2 }", {kImages}});
@@ -93,6 +100,9 @@ void add_rearranging(std::vector<SettingsBase>& all) {
   all.push_back({"Slice", "", {kImages}, 2});
   all.push_back({"Slice in three", "", {uniform({6, 6, 6})}, 3, true, "Slice"});
   all.push_back({"Split", "", {kImages}, 2});
+  all.push_back(
+      {"StridedSlice", "strided_slice_param { axis: 2 begin: 0 end: 4 step: 2 }", {kImages}});
+  all.push_back({"TopK", "topk_param { k: 2 }", {kImages}, 2});
   all.push_back({"Tile", "tile_param { tiles: 2 }", {kImages}});
   all.push_back({"Transpose", "transpose_param { dim: 1 dim: 0 dim: 2 dim: 3 }", {kImages}});
   all.push_back({"Parameter", "parameter_param { shape { dim: 3 dim: 2 } }"});

@@ -224,6 +224,7 @@ void add_windows(Trials& all) {
 void add_shapes(Trials& all) {
   all.push_back({.field = "EltwiseParameter.coeff", .set = "coeff: 2 coeff: -1"});
   all.push_back({.field = "EltwiseParameter.stable_prod_grad", .given = "operation: PROD"});
+  all.push_back({.field = "TopKParameter.sorted", .because = "they are sorted anyway"});
   all.push_back({.field = "CropParameter.offset", .set = "offset: 1"});
   all.push_back({.field = "DropoutParameter.random_seed", .set = "random_seed: 5"});
   for (const char* field : {"num", "channels", "height", "width"}) {

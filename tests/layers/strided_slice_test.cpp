@@ -82,7 +82,7 @@ void refuses(const LayerCase& c, std::initializer_list<std::string_view> words) 
 }
 
 TEST(StridedSlice, Errors) {
-  refuses(slice("axis: 0 begin: 1", uniform({3})), {"1 axes", "0 of end"});
+  refuses(slice("axis: 0 begin: 1", uniform({3})), {"1 values of axis", "0 of end"});
   refuses(slice("axis: 0 begin: 1 end: 2 step: 1 step: 1", uniform({3})), {"2 of step"});
   refuses(slice("axis: 0 begin: 1 end: 2 step: 0", uniform({3})), {"step 0"});
   refuses(slice("axis: 1 begin: 1 end: 2", uniform({3})), {"1", "3"});

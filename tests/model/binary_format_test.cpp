@@ -198,6 +198,28 @@ TEST(ReadBinaryProtoTest, NamesFilesOfOtherKinds) {
             std::string::npos);
   EXPECT_NE(said("\x1F\x8B" + std::string(100, '\0')).find("a compressed file; unpack it first"),
             std::string::npos);
+  EXPECT_NE(said("PK\x03\x04" + std::string(26, '\0') + "net.caffemodel").find("a compressed file"),
+            std::string::npos);
+}
+
+TEST(ReadBinaryProtoTest, NamesWeightsOfOtherFrameworks) {
+  const TempFolder folder;
+  const std::string zip = "PK\x03\x04" + std::string(26, '\0'), zeros(100, '\0');
+  const std::pair<std::string, const char*> cases[] = {
+      {zip + "archive/data.pkl" + zeros, "but a file of PyTorch;"},
+      {zip + "script/constants.pkl" + zeros, "but a file of PyTorch;"},
+      {"\x80\x02\x8A\x0Al\xFC\x9C\x46\xF9 j\xA8P\x19" + zeros, "but a file of PyTorch;"},
+      {zip + "metadata.json{\"keras_version\": \"3.4.1\"}" + zeros, "but a model of Keras;"},
+      {std::string("\x20\0\0\0\0\0\0\0", 8) + R"({"w":{"dtype":"F32","shape":[2]}})" + zeros,
+       "but a safetensors file;"},
+  };
+  for (const auto& [content, kind] : cases) {
+    const std::string file = folder.write("file", content);
+    const std::string said = complaint<NetParameter>(file);
+    EXPECT_NE(said.find(kind), std::string::npos) << said;
+    EXPECT_NE(said.find("scripts/from_torchvision.py"), std::string::npos) << said;
+    EXPECT_NE(complaint<SolverState>(file).find("name a .solverstate"), std::string::npos);
+  }
 }
 
 TEST(ReadBinaryProtoTest, TellsWeightsFromStates) {

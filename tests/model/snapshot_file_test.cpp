@@ -405,6 +405,20 @@ TEST_F(SnapshotFileHdf5, ReadsFilesOfOtherPrograms) {
         read_weights(file, weights);
       },
       {"is not a weights file but another HDF5 file: it has no group 'data'"});
+  for (const char* const group :
+       {"/model_weights/conv", "/_layer_checkpoint_dependencies/conv/vars",
+        "/conv/conv/kernel:0"}) {
+    const std::string keras = folder_.path("keras.h5");
+    Hdf5Writer of_keras(keras);
+    of_keras.make_group(group);
+    of_keras.finish();
+    expect_error(
+        [&] {
+          NetParameter weights;
+          read_weights(keras, weights);
+        },
+        {"keras.h5", "is not a weights file but one of Keras; ", "in Python"});
+  }
   Hdf5Writer writer(folder_.path("b.h5"));
   writer.make_group("/data/ip");
   writer.finish();

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/unbounded_tops.hpp"
 #include "crema/registry.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
@@ -172,10 +171,11 @@ TEST_F(LateShapes, BeyondTheBoundAreErrors) {
 }
 
 /// Its bottom as many times as the bottom's first value says; reshape() guesses once.
-class Repeats : public Layer, public UnboundedTops {
+class Repeats : public Layer {
  public:
   using Layer::Layer;
   TopShapes top_shapes() const override { return TopShapes::from_values; }
+  bool has_unbounded_tops() const override { return true; }
   void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
   void forward_cpu(Blobs bottom, Blobs top) override {
     times_ = static_cast<int64_t>(bottom[0]->data.at(0));
@@ -254,6 +254,123 @@ layer { name: "loss" type: "Reduction" bottom: "f" top: "l" loss_weight: 1
       }
     }
     EXPECT_EQ(repeated.memory().activations, planned) << "planned anew";
+  }
+}
+
+/// Labels and targets for each place of a map, as layers of detectors in scripts make them: its
+/// reshape() leaves the tops as the last image had them.
+class Anchors : public Layer {
+ public:
+  using Layer::Layer;
+  Arity arity() const override { return {.min_tops = 2, .max_tops = 2}; }
+  TopShapes top_shapes() const override { return TopShapes::from_values; }
+  bool has_unbounded_tops() const override { return true; }
+  bool can_propagate(int) const override { return false; }
+  void setup(Blobs bottom, Blobs top) override { set_shapes(bottom, top); }
+  void reshape(Blobs, Blobs) override {}
+  void forward_cpu(Blobs bottom, Blobs top) override {
+    set_shapes(bottom, top);
+    give(bottom[0]->data, top[0]->data, top[1]->data);
+  }
+
+  /// (1, 1, C * H, W), for a map of (1, C, H, W).
+  static Shape labels_of(const Shape& map) { return {1, 1, map[1] * map[2] + more_, map[3]}; }
+  static void give(const Tensor& map, Tensor& labels, Tensor& targets) {
+    labels.fill(0);
+    for (int64_t i = 0; i < map.count(); ++i) {
+      const float value = map.read<float>()[i];
+      labels.change<float>()[i] = value > 0 ? 1.F : 0.F;
+      targets.change<float>()[i] = 2 * value;
+    }
+  }
+  static inline int64_t more_ = 0;  // rows, which no reader takes
+
+ private:
+  static void set_shapes(Blobs bottom, Blobs top) {
+    top[0]->reshape(labels_of(bottom[0]->shape()));
+    top[1]->reshape(bottom[0]->shape());
+  }
+};
+
+class Guesses : public LateShapes {
+ protected:
+  static void SetUpTestSuite() {
+    if (!Registry::instance().has("TestAnchors")) Registry::instance().add<Anchors>("TestAnchors");
+  }
+  void SetUp() override { Anchors::more_ = 0; }
+  /// Scores and boxes of a map, learned from what `anchors`, a layer, or the caller gives.
+  static NetParameter net(const Shape& map, const std::string& anchors) {
+    return net_param(text(R"(
+layer { name: "x" type: "Input" top: "x"
+        input_param { shape { dim: 1 dim: 3 dim: )",
+                          map[2], " dim: ", map[3], " } } }", anchors, R"(
+layer { name: "conv" type: "Convolution" bottom: "x" top: "c"
+        convolution_param { num_output: 6 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+layer { name: "scores" type: "Reshape" bottom: "c" top: "s"
+        reshape_param { shape { dim: 0 dim: 2 dim: -1 dim: 0 } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "labels" top: "loss" }
+layer { name: "boxes" type: "Convolution" bottom: "x" top: "b"
+        convolution_param { num_output: 3 kernel_size: 1 weight_filler { type: "xavier" } } }
+layer { name: "sum" type: "Eltwise" bottom: "b" bottom: "targets" top: "far" }
+layer { name: "relu" type: "ReLU" bottom: "far" top: "far" relu_param { negative_slope: 0.1 } }
+layer { name: "box_loss" type: "EuclideanLoss" bottom: "far" bottom: "targets" top: "box_loss" })"));
+  }
+  static NetParameter learned(const Shape& map) {
+    return net(map,
+               "layer { name: 'a' type: 'TestAnchors' bottom: 'x' top: 'labels' "
+               "top: 'targets' }");
+  }
+  static NetParameter given(const Shape& map) {
+    const auto input = [](const char* name, const Shape& shape) {
+      std::string dims;
+      for (const int64_t dim : shape.dims()) dims += text(" dim: ", dim);
+      return text("layer { name: '", name, "' type: 'Input' top: '", name,
+                  "' input_param { shape {", dims, " } } }");
+    };
+    return net(map, input("labels", Anchors::labels_of(map)) + input("targets", map));
+  }
+};
+
+// Planning for the second image was refused: its scores met the labels of the first one.
+TEST_F(Guesses, ThatReadersRefuseWaitForThePass) {
+  for (const bool keep_all : {false, true}) {
+    SCOPED_TRACE(keep_all);
+    Context context;
+    Net late(learned({1, 3, 5, 4}), context, {.keep_all = keep_all});
+    for (const Shape& map : {Shape{1, 3, 5, 4}, Shape{1, 3, 5, 7}, Shape{1, 3, 3, 2},
+                             Shape{1, 3, 5, 4}, Shape{1, 3, 8, 9}, Shape{1, 3, 5, 7}}) {
+      SCOPED_TRACE(map.str());
+      late.reshape_input("x", map);
+      fill_inputs(late);
+      Net direct(given(map), context);
+      direct.input("x").copy_from(late.input("x"));
+      Anchors::give(direct.input("x"), direct.input("labels"), direct.input("targets"));
+      for (Net* each : {&late, &direct}) {
+        each->clear_gradients();
+        each->forward();
+        each->backward();
+      }
+      for (const char* loss : {"loss", "box_loss"})
+        EXPECT_NEAR(late.output(loss).at(0), direct.output(loss).at(0), 1e-5) << loss;
+      const auto expected = gradients_of(direct), actual = gradients_of(late);
+      ASSERT_EQ(actual.size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(actual[i], expected[i], 1e-4 * (1 + std::abs(expected[i]))) << i;
+    }
+  }
+}
+
+TEST_F(Guesses, ThatThePassRefusesAreErrors) {
+  Context context;
+  Net late(learned({1, 3, 5, 4}), context, {.keep_all = true});
+  late.reshape_input("x", {1, 3, 5, 7});
+  for (int pass = 0; pass < 2; ++pass) {
+    fill_inputs(late);
+    Anchors::more_ = 1;
+    expect_error([&] { late.forward(); }, {"layer 'loss' (SoftmaxWithLoss)", "1x1x16x7"});
+    Anchors::more_ = 0;
+    late.forward();
+    EXPECT_EQ(late.blob("labels").shape(), (Shape{1, 1, 15, 7}));
   }
 }
 

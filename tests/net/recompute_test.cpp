@@ -50,6 +50,7 @@ const std::set<std::string>& idle_types() {
                                               "ImageData",
                                               "Input",
                                               "MemoryData",
+                                              "OnnxOperator",
                                               "PriorBox",
                                               "PriorBoxClustered",
                                               "Proposal",
@@ -82,11 +83,15 @@ std::vector<Row> moving_rows() {
   return {
       {"BatchReindex", {sequence}, {given({3}, {1, 0, 1})}},
       {"Concat", {x, x}},
+      {"CumSum", {sequence}},
       {"Crop", {x}, {uniform({2, 4, 3, 2})}, "crop_param { offset: 1 }"},
+      {"Expand", {uniform({2, 1, 4})}, {}, "expand_param { dim: 3 dim: -1 }"},
       {"Filter", {uniform({3, 2, 4})}, {given({3}, {1, 0, 1})}},
       {"Flatten", {x}},
       {"Flip", {x}},
+      {"Gather", {sequence}, {given({3}, {1, 0, 1})}, "gather_param { axis: 1 }"},
       {"Im2col", {x}, {}, "convolution_param { kernel_size: 3 }"},
+      {"Pad", {x}, {}, "pad_param { begin: 1 begin: 2 end: 1 end: 0 mode: REFLECT }"},
       {"Permute", {x}, {}, "permute_param { order: 0 order: 2 order: 3 order: 1 }"},
       {"Repeat", {sequence}, {}, "repeat_param { axis: 1 times: 2 }"},
       {"Reorg", {x}, {}, "reorg_param { stride: 2 }"},
@@ -95,7 +100,9 @@ std::vector<Row> moving_rows() {
       {"ShuffleChannel", {x}, {}, "shuffle_channel_param { group: 2 }"},
       {"Slice", {x}, {}, "", 2},
       {"Split", {x}, {}, "", 2},
+      {"StridedSlice", {x}, {}, "strided_slice_param { axis: 2 begin: 5 end: -9 step: -2 }"},
       {"Tile", {sequence}, {}, "tile_param { tiles: 2 }"},
+      {"TopK", {sequence}, {}, "topk_param { k: 2 }"},
       {"Transpose", {sequence}, {}, "transpose_param { dim: 2 dim: 0 dim: 1 }"},
   };
 }
@@ -116,6 +123,7 @@ std::vector<Row> map_rows() {
        {},
        "deformable_convolution_param { " + conv + "}"},
       {"DepthwiseConvolution", {x}, {}, "convolution_param { " + conv + "}"},
+      {"GridSample", {x, uniform({2, 3, 4, 2})}},
       {"Interp", {x}, {}, "interp_param { zoom_factor: 2 }"},
       {"LRN", {x}},
       {"LRN", {x}, {}, "lrn_param { norm_region: WITHIN_CHANNEL }"},
@@ -153,6 +161,9 @@ std::vector<Row> other_rows() {
   const Input steps = uniform({3, 2, 4}), cont = given({3, 2}, {0, 0, 1, 1, 1, 0});
   const std::string recurrent = "recurrent_param { num_output: 3 " + kFiller + "}";
   return {
+      {"Arithmetic", {x, uniform({6, 1})}},
+      {"Arithmetic", {x, uniform({6})}, {}, "arithmetic_param { operation: MUL }"},
+      {"Arithmetic", {x, x}, {}, "arithmetic_param { operation: MAX }"},
       {"Attention",
        {uniform({2, 3, 4}), uniform({2, 5, 4}), uniform({2, 5, 4})},
        {},
@@ -186,10 +197,14 @@ std::vector<Row> other_rows() {
        "1.5 spatial_filter_weight: 3 bilateral_filter_weight: 5 }"},
       {"Normalize", {x}},
       {"Parameter", {}, {}, "parameter_param { shape { dim: 2 dim: 3 } }"},
+      {"RMSNorm", {x}},
       {"RNN", {steps}, {cont}, recurrent},
+      {"Reduce", {x}, {}, "reduce_param { operation: L2 axis: 1 axis: 3 }"},
+      {"Reduce", {x}, {}, "reduce_param { operation: LOG_SUM_EXP axis: 0 }"},
       {"Reduction", {x}, {}, "reduction_param { operation: SUMSQ axis: 2 }"},
       {"Scale", {x}, {}, "scale_param { bias_term: true }"},
       {"Softmax", {x}},
+      {"Where", {x, x, uniform({6})}},
   };
 }
 

@@ -30,6 +30,8 @@ class HandoverKernel : public Kernel, public EndsWithReLU, public UndoesReLU {
   explicit HandoverKernel(ConvolutionLayer& layer)
       : Kernel(layer), layer_(layer), device_(layer.context().backend()) {}
 
+  EndsWithReLU* ends_with_relu() override { return this; }
+  UndoesReLU* undoes_relu() override { return this; }
   void forward(Blobs bottom, Blobs top) override {
     const Sizes s(*bottom[0], *top[0]);
     const float *x = device_.read<float>(bottom[0]->data), *w = weights(), *b = bias();

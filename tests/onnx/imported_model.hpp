@@ -87,6 +87,7 @@ class TestModel {
     info.set_name(name);
     auto& tensor = *info.mutable_type()->mutable_tensor_type();
     tensor.set_elem_type(type);
+    tensor.mutable_shape();
     for (const int64_t dim : dims) {
       auto& added = *tensor.mutable_shape()->add_dim();
       if (dim >= 0) added.set_dim_value(dim);
@@ -153,7 +154,8 @@ inline std::map<std::string, std::vector<double>> run_operators(const ModelProto
 /// Arrays for all inputs of the model, of floats.
 inline Arrays some_inputs(const ModelProto& model) {
   Arrays inputs;
-  for (const auto& input : load_graph(model, {})->inputs)
+  const std::unique_ptr<Graph> graph = load_graph(model, {});
+  for (const Value* input : graph->inputs)
     inputs.insert_or_assign(input->name, some_array(input->shape(), 7));
   return inputs;
 }

@@ -287,3 +287,82 @@ class Times(caffe.Layer):
         top[0].data[...] = np.arange(6).reshape(2, 3) / 10
         top[0].data[0, 0] = (1, 4, 2, 7)[self.number % 4]
         self.number += 1
+
+
+class Images(caffe.Layer):
+    """A source of images of two sizes, in turn."""
+
+    sizes = ((6, 5), (4, 9))
+
+    def setup(self, bottom, top):
+        self.number = 0
+
+    def reshape(self, bottom, top):
+        top[0].reshape(1, 3, *self.sizes[self.number % 2])
+
+    def forward(self, bottom, top):
+        top[0].data[...] = np.random.RandomState(self.number).normal(size=top[0].shape)
+        self.number += 1
+
+
+class Anchors(caffe.Layer):
+    """A label for each value of a map. As in py-faster-rcnn, forward alone sets the shape."""
+
+    def setup(self, bottom, top):
+        self.set_shape(bottom[0], top[0])
+
+    def reshape(self, bottom, top):
+        pass
+
+    def forward(self, bottom, top):
+        self.set_shape(bottom[0], top[0])
+        top[0].data[...] = (bottom[0].data > 0).reshape(top[0].shape)
+
+    def backward(self, top, propagate_down, bottom):
+        pass
+
+    @staticmethod
+    def set_shape(image, labels):
+        labels.reshape(1, 1, image.channels * image.height, image.width)
+
+
+class Shapeless(caffe.Layer):
+    """Sets no shape."""
+
+    def forward(self, bottom, top):
+        top[0].data[...] = 1
+
+
+class ShapelessBatch(Shapeless):
+    """The same with a reshape() that sets none either."""
+
+    def reshape(self, bottom, top):
+        pass
+
+
+class Clips(caffe.Layer):
+    """Runs in place: as in pycaffe, top and bottom are the same then."""
+
+    def forward(self, bottom, top):
+        top[0].data[top[0].data < 0] = 0
+
+    def backward(self, top, propagate_down, bottom):
+        bottom[0].diff[...] = top[0].diff * (top[0].data > 0)
+
+
+class Forgets(caffe.Layer):
+    """Writes a gradient in its first pass alone."""
+
+    def setup(self, bottom, top):
+        self.passes = 0
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        top[0].data[...] = bottom[0].data
+
+    def backward(self, top, propagate_down, bottom):
+        if self.passes == 0:
+            bottom[0].diff[...] = 1
+        self.passes += 1

@@ -87,8 +87,15 @@ def test_what_is_no_classifier(blobs):
     X, y = blobs
     with pytest.raises(crema.Error, match="no top of an InnerProduct or Convolution"):
         crema.Estimator("layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }").fit(X, y)
-    with pytest.raises(ValueError, match=r"samples of \(5,\).*\(1, 2, 2\)"):
+    with pytest.raises(ValueError, match=r"input_shape=\(1, 2, 2\) has 4 values.*X 5, as \(5,\)"):
         crema.Estimator(input_shape=(1, 2, 2)).fit(X, y)
+    for shape in (5, "5", (5, 0), (5.0,), ()):
+        with pytest.raises(ValueError, match="is no shape of a sample; .* such as"):
+            crema.Estimator(input_shape=shape).fit(X, y)
+    with pytest.raises(ValueError, match=r"leave out its first number.*: \(5,\)"):
+        crema.Estimator(input_shape=(len(X), 5)).fit(X, y)
+    with pytest.raises(ValueError, match=r"give one of 5 values$"):
+        crema.Estimator(input_shape=(7, 5, 5)).fit(X, y)
     with pytest.raises(ValueError, match="max_iter=0"):
         crema.Estimator(max_iter=0).fit(X, y)
     with pytest.raises(ValueError, match="batch_size=0"):
@@ -98,6 +105,23 @@ def test_what_is_no_classifier(blobs):
     with pytest.raises(TypeError, match="[Ss]parse"):
         import scipy.sparse
         crema.Estimator().fit(scipy.sparse.csr_matrix(X), y)
+
+
+@pytest.mark.parametrize("shape, words", [
+    ((20, 20, 1), r"look like images of \(H, W, C\).*X.transpose\(0, 3, 1, 2\)"),
+    ((400, 3), r"give input_shape=\(1, 400, 3\)"),
+    ((1200,), "the 1200 values of a sample are an image, give input_shape"),
+])
+def test_samples_of_a_shape_that_the_net_does_not_take(shape, words):
+    net = """
+layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'
+  convolution_param { num_output: 2 kernel_size: 5 } }
+layer { name: 'pool' type: 'Pooling' bottom: 'conv' top: 'pool' pooling_param { kernel_size: 2 } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'pool' top: 'ip' }"""
+    X, y = np.zeros((6, *shape)), [0, 1] * 3
+    with pytest.raises(ValueError, match=r"layer '\w+' .*" + words) as caught:
+        crema.Estimator(net).fit(X, y)
+    assert isinstance(caught.value.__cause__, crema.Error)
 
 
 def test_settings_reach_the_solver(blobs):

@@ -392,3 +392,81 @@ layer { name: 'loss' type: 'SmoothL1Loss' bottom: 'ip' bottom: 'target' bottom: 
     net.forward(data=np.eye(1, 3), target=np.zeros((1, 3)))
     net.backward()
     assert np.any(net.params["ip"][0].diff)
+
+
+# The labels of an image met the scores of the next one, when the net planned for it.
+@pytest.mark.parametrize("optimize", [False, True])
+def test_a_solver_trains_on_images_of_two_sizes(tmp_path, optimize):
+    proto = tmp_path / "net.prototxt"
+    learners = """
+layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_param {
+  num_output: 6 kernel_size: 3 pad: 1 weight_filler { type: 'gaussian' std: 0.1 } } }
+layer { name: 'scores' type: 'Reshape' bottom: 'conv' top: 'scores'
+  reshape_param { shape { dim: 0 dim: 2 dim: -1 dim: 0 } } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'labels' top: 'loss' }
+"""
+    proto.write_text(layer("Images", name="data", bottom="", top="data")
+                     + layer("Anchors", name="anchors", top="labels") + learners)
+    solver = crema.Solver(f"net: '{proto}' base_lr: 1 lr_policy: 'fixed' max_iter: 99 "
+                          f"snapshot_prefix: '{tmp_path}/s' snapshot_after_train: false\n",
+                          optimize=optimize)
+    given = """
+layer { name: 'data' type: 'Input' top: 'data' top: 'labels' input_param {
+  shape { dim: 1 dim: 3 dim: 6 dim: 5 } shape { dim: 1 dim: 1 dim: 18 dim: 5 } } }
+"""
+    labels = crema.Net(given + learners, phase=crema.TRAIN)
+    labels.share_with(solver.net)
+    losses = []
+    for number in range(12):
+        image = np.random.RandomState(number).normal(size=(1, 3, *python_layers.Images.sizes[
+            number % 2]))
+        labels.blobs["data"].reshape(*image.shape)
+        labels.blobs["labels"].reshape(1, 1, 3 * image.shape[2], image.shape[3])
+        expected = float(labels.forward(
+            data=image, labels=(image > 0).reshape(labels.blobs["labels"].shape))["loss"])
+        solver.step(1)
+        losses.append(float(solver.net.blobs["loss"].data))
+        assert losses[-1] == pytest.approx(expected, rel=1e-5), number
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_a_layer_that_sets_no_shape_names_itself():
+    with pytest.raises(crema.Error, match=r"layer 'one' \(Python\): class Shapeless has no "
+                       r"reshape\(\), and sets no shape of top 'one'; define reshape"):
+        caffe.Net(INPUT + layer("Shapeless"), caffe.TEST)
+    net = caffe.Net(INPUT + layer("ShapelessBatch"), caffe.TEST)
+    with pytest.raises(crema.Error, match=r"layer 'one' .*ShapelessBatch has set no shape of top "
+                       r"'one'; .*top\[0\].reshape\(\*bottom\[0\].shape\)"):
+        net.forward()
+    source = caffe.Net(layer("ShapelessBatch", bottom=""), caffe.TEST)
+    with pytest.raises(crema.Error, match=r"no shape of top 'one'; .*reshape\(batch, 3, 224, 224"):
+        source.forward()
+
+
+def test_a_layer_in_place_begins_with_its_bottom():
+    net = caffe.Net(INPUT + layer("Tenfold") + layer("Clips", name="clips", bottom="one"),
+                    caffe.TEST)
+    for height in (4, 6):
+        data = np.random.normal(size=(2, 3, height, 5)).astype(np.float32)
+        net.blobs["data"].reshape(*data.shape)
+        clipped = net.forward(data=data)["one"]
+        np.testing.assert_allclose(clipped, np.maximum(10 * data, 0))
+        net.blobs["one"].diff[...] = 1
+        net.backward()
+        np.testing.assert_array_equal(net.blobs["data"].diff, 10 * (data > 0))
+
+
+# "pass" is the backward() of layers that choose regions. What else lay in the memory trained others.
+@pytest.mark.parametrize("optimize", [False, True])
+def test_a_diff_that_backward_does_not_write_is_zero(optimize):
+    net = crema.Net(INPUT + """
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'
+  inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }
+""" + layer("Forgets", bottom="ip") + """
+layer { name: 'loss' type: 'Reduction' bottom: 'one' top: 'loss' loss_weight: 1 }
+""", phase=crema.TRAIN, optimize=optimize)
+    for is_written in (True, False, False):
+        net.clear_param_diffs()
+        net.forward(data=np.ones((2, 3, 4, 5)))
+        net.backward()
+        assert (net.params["ip"][0].diff == 2 * is_written).all()

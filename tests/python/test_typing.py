@@ -155,7 +155,8 @@ def is_of_python(name):
     """What each class or module has."""
     return name in vars(object) or name in vars(types.ModuleType("m")) or name in (
         "__new__", "__module__", "__file__", "__loader__", "__cached__", "__weakref__", "__dict__",
-        "__nb_signature__", "__orig_bases__", "__nb_enum__")
+        "__nb_signature__", "__orig_bases__", "__nb_enum__",
+        "__getattr__")  # of crema/_mistakes.py, which raises
 
 
 def names_of(thing):

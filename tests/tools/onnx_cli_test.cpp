@@ -109,7 +109,7 @@ TEST_F(OnnxCliTest, ANetGoesOutAndComesBack) {
   for (const char* part :
        {"# Made of net.onnx by crema import-onnx.", "name: \"conv1\"", "type: \"Convolution\"",
         "type: \"BatchNorm\"", "type: \"Scale\"", "type: \"ReLU\"", "name: \"fc\"",
-        "type: \"InnerProduct\"", "type: \"Softmax\"", "type: \"xavier\""})
+        "type: \"InnerProduct\"", "type: \"Softmax\"", "weight_filler"})
     EXPECT_NE(prototxt.find(part), std::string::npos) << part << " is not in:\n" << prototxt;
   for (const char* part : {"blobs", "OnnxOperator", "origin"})
     EXPECT_EQ(prototxt.find(part), std::string::npos) << part << " is in:\n" << prototxt;

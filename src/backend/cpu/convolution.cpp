@@ -74,6 +74,7 @@ std::string ConvolutionProblem::family() const {
   if (adds) content += ",adds";
   if (relu) content += text(",relu", *relu);
   if (!training) content += ",inference";
+  if (target_image > 0) content += text(",image", target_image);
   return content + " of ";
 }
 

@@ -531,6 +531,7 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
     return text("groups of ", group, " channels do not fill its blocks");
   }
   if (problem.source_format != problem.target_format) return "it takes and makes one format";
+  if (problem.target_image > 0) return "it makes images that lie one behind the other";
   if (problem.source.count() == 0 || problem.target.count() == 0) return "it has no elements";
   return {};
 }

@@ -121,10 +121,20 @@ DirectLayout::DirectLayout(int64_t channel_count, Format format, int64_t rows, i
       h(rows),
       w(columns) {}
 
+namespace {
+
+DirectLayout target_of(const ConvolutionProblem& p) {
+  DirectLayout layout = layout_of(p.target, p.target_format);
+  layout.next_image = p.target_image;
+  return layout;
+}
+
+}  // namespace
+
 DirectProduct direct_forward(const ConvolutionProblem& p) {
   const int64_t taps = p.weights().count(2);
   return {.source = layout_of(p.source, p.source_format),
-          .target = layout_of(p.target, p.target_format),
+          .target = target_of(p),
           .batch = p.source[0],
           .h = Axis(p, 0).forward(),
           .w = Axis(p, 1).forward(),
@@ -140,7 +150,7 @@ std::vector<DirectProduct> direct_backward(const ConvolutionProblem& p) {
   std::vector<DirectProduct> products;
   for (int64_t i = 0; i < std::min(h.stride, h.source); ++i) {
     for (int64_t j = 0; j < std::min(w.stride, w.source); ++j) {
-      products.push_back({.source = layout_of(p.target, p.target_format),
+      products.push_back({.source = target_of(p),
                           .target = layout_of(p.source, p.source_format),
                           .batch = p.source[0],
                           .h = h.backward(i),

@@ -14,11 +14,12 @@ namespace crema {
 
 struct DirectLayout {
   int64_t channels, unit, blocks, h, w;
+  int64_t next_image = 0;  // elements to it; 0: the images lie one behind the other
 
   DirectLayout(int64_t channel_count, Format format, int64_t height, int64_t width);
   int64_t row() const { return w * unit; }
   int64_t block() const { return h * row(); }
-  int64_t image() const { return blocks * block(); }
+  int64_t image() const { return next_image > 0 ? next_image : blocks * block(); }
 };
 
 /// One spatial axis. Pixel i stands at first + i * step in the target. Its tap t reads the source

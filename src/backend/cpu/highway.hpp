@@ -33,14 +33,16 @@
 //
 // The sets are what every processor of the architecture has (HWY_SCALAR on x86-64 up to Highway
 // 1.0.3, NEON on ARM), SSE4, AVX2 and AVX-512. simd_level() and Highway choose alike, and SimdLimit
-// (core/simd.hpp) holds for both. With CREMA_FEW_VECTOR_SETS, which the option of CMake of the same
-// name defines, SSE4 and AVX-512 are left out: AVX2 runs in the place of AVX-512.
+// (core/simd.hpp) holds for both. The option CREMA_VECTOR_SETS of CMake leaves some of the last
+// three out: the next lower one runs in the place of one that is missing.
 //
 // No include guard: highway.h defines its macros anew for each set.
 
 #ifndef CREMA_BACKEND_CPU_HIGHWAY_TARGETS
 #define CREMA_BACKEND_CPU_HIGHWAY_TARGETS
 #include <hwy/detect_targets.h>
+
+#include "crema/vector_sets.hpp"
 
 // SSSE3 and the sets beyond AVX-512's first cost time to compile and binary for little.
 #ifdef HWY_AVX3_ZEN4
@@ -53,11 +55,9 @@
 #else
 #define CREMA_HWY_SPR 0
 #endif
-#ifdef CREMA_FEW_VECTOR_SETS
-#define CREMA_HWY_LEFT_OUT (HWY_SSE4 | HWY_AVX3)
-#else
-#define CREMA_HWY_LEFT_OUT 0
-#endif
+#define CREMA_HWY_LEFT_OUT                                             \
+  ((CREMA_HAS_SSE4 ? 0 : HWY_SSE4) | (CREMA_HAS_AVX2 ? 0 : HWY_AVX2) | \
+   (CREMA_HAS_AVX512 ? 0 : HWY_AVX3))
 #undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS                                                                 \
   (HWY_SSSE3 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | CREMA_HWY_LEFT_OUT | HWY_SVE | \
@@ -66,6 +66,14 @@
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+// What is compiled last, for the baseline and once for all sets. Where better sets are there, no
+// processor of this century runs those kernels for speed, and they take half of the time to compile
+// with -O3.
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_STATIC_TARGET && HWY_TARGETS != HWY_STATIC_TARGET && \
+    HWY_COMPILER_GCC_ACTUAL && defined(__OPTIMIZE__)
+#pragma GCC optimize("O1")
+#endif
 
 // The table of kernels in f64, of which float_kernels.hpp tells. f64 is what gradients are checked
 // in: AVX-512 runs the kernels of AVX2, which saves compiling them once more.

@@ -183,7 +183,7 @@ class Forward : public ConvolutionPrimitive {
         if (padded == nullptr || i % panels == 0) padded = g_.pad(x, image, room);
         compute(strips_.panels[static_cast<size_t>(i % panels)], padded, gathered,
                 weights.values + group * g_.weights(), bias ? bias + group * g_.outputs : nullptr,
-                y + image * g_.target());
+                y + g_.target_at(image));
       }
     });
   }
@@ -254,7 +254,7 @@ class BackwardData : public ConvolutionPrimitive {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t image = i / parts, part = i % parts;
         compute(g_.channels * part / parts, g_.channels * (part + 1) / parts,
-                weights.values + image % g_.groups * g_.weights(), dy + image * g_.target(),
+                weights.values + image % g_.groups * g_.weights(), dy + g_.target_at(image),
                 dx + image * g_.source());
       }
     });
@@ -500,7 +500,7 @@ class BackwardWeights : public ConvolutionPrimitive {
         const int64_t first = at % strips_.count();
         const int64_t last = std::min(strips_.count(), first + end - at);
         const float* const padded = g_.pad(x, image, room);
-        const float* const of_image = dy + image * g_.target();
+        const float* const of_image = dy + g_.target_at(image);
         for (const TapStrips::Block& block : strips_.blocks) {
           add_products(block, first, last, at == begin, padded, gathered, of_image,
                        sums + group * g_.outputs * strips_.sums);

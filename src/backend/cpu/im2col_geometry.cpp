@@ -21,7 +21,8 @@ Im2colGeometry::Im2colGeometry(const ConvolutionProblem& p)
       stride(p.stride.back()),
       dilation(p.dilation.back()),
       out_width(p.target[-1]),
-      width_(p.source[-1]) {
+      width_(p.source[-1]),
+      target_image_(p.target_image > 0 ? p.target_image : p.target.count(1)) {
   const int axes = p.source.rank() - 2;
   if (axes == 2 && p.stride[0] == 1) {
     moving_rows = p.kernel[0];

@@ -23,6 +23,10 @@ class Im2colGeometry {
   int64_t weights() const { return outputs * taps(); }
   int64_t source() const { return channels * static_cast<int64_t>(rows_.size()) * width_; }
   int64_t target() const { return outputs * pixels(); }
+  /// Where an image of one group begins in the target.
+  int64_t target_at(int64_t image) const {
+    return image / groups * target_image_ + image % groups * target();
+  }
   /// Elements of a padded image of one group.
   int64_t padded() const { return channels * plane_ + kGatherSlack; }
 
@@ -50,6 +54,7 @@ class Im2colGeometry {
 
  private:
   int64_t width_;
+  int64_t target_image_;  // elements from a sample's image of the target to the next one's
   int64_t plane_ = 1;
   std::vector<int64_t> rows_;  // the place of each row of a channel in the padded plane
 };

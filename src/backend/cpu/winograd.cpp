@@ -94,6 +94,8 @@ struct Winograd::Pass {
   const WinogradKernels& kernels;
   int64_t groups, tile_outputs;
   int64_t n, in, out, h, w, oh, ow, pad_h, pad_w;
+  /// Of channels in memory, of an image.
+  int64_t x_blocks, y_blocks;
 
   int block() const { return kernels.block; }
   int64_t in_blocks() const { return blocks_of(in, block()); }
@@ -130,7 +132,7 @@ struct Winograd::Pass {
   /// Without the range of tiles.
   WinogradTiles source(int64_t capacity) const {
     return {.outputs = tile_outputs,
-            .blocks = groups * in_blocks(),
+            .blocks = x_blocks,
             .some_blocks = in_blocks(),
             .h = h,
             .w = w,
@@ -142,7 +144,7 @@ struct Winograd::Pass {
   }
   WinogradTiles target(int64_t capacity) const {
     return {.outputs = tile_outputs,
-            .blocks = groups * out_blocks(),
+            .blocks = y_blocks,
             .some_blocks = out_blocks(),
             .h = oh,
             .w = ow,
@@ -189,13 +191,15 @@ Winograd::Winograd(const WinogradProblem& problem)
 Winograd::Pass Winograd::pass_of(ConvolutionPass pass) const {
   const WinogradProblem& p = problem_;
   const int64_t c = p.c / p.groups, k = p.k / p.groups;
+  const int64_t of_x = p.groups * blocks_of(c, block());
+  const int64_t of_y = p.y_blocks > 0 ? p.y_blocks : p.groups * blocks_of(k, block());
   if (pass != ConvolutionPass::backward_data) {
-    return {*kernels_, p.groups, p.tile_outputs(), p.n,       c,       k,
-            p.h,       p.w,      p.out_h(),        p.out_w(), p.pad_h, p.pad_w};
+    return {*kernels_, p.groups,  p.tile_outputs(), p.n,     c,       k,    p.h,
+            p.w,       p.out_h(), p.out_w(),        p.pad_h, p.pad_w, of_x, of_y};
   }
   const int64_t edge = p.taps - 1;
-  return {*kernels_, p.groups, p.tile_outputs(), p.n,           k, c, p.out_h(), p.out_w(),
-          p.h,       p.w,      edge - p.pad_h,   edge - p.pad_w};
+  return {*kernels_, p.groups,       p.tile_outputs(), p.n,  k,   c, p.out_h(), p.out_w(), p.h,
+          p.w,       edge - p.pad_h, edge - p.pad_w,   of_y, of_x};
 }
 
 int64_t Winograd::group_weights() const {

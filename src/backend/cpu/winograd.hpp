@@ -33,6 +33,7 @@ struct WinogradProblem {
   int64_t pad_h = 0, pad_w = 0;        // 0 to taps - 1
   int taps = 3;                        // of the filter in each direction: 3 or 5
   int64_t groups = 1;                  // of c and of k; more than one: each fills whole blocks
+  int64_t y_blocks = 0;  // of channels in memory from an image of y to the next; 0: k's
   /// Of a tile in each direction.
   int64_t tile_outputs() const { return 7 - taps; }
   int64_t out_h() const { return h + 2 * pad_h - (taps - 1); }

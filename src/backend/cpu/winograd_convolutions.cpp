@@ -13,7 +13,8 @@ WinogradProblem winograd_problem(const ConvolutionProblem& problem) {
           .pad_h = problem.pad[0],
           .pad_w = problem.pad[1],
           .taps = static_cast<int>(problem.kernel[0]),
-          .groups = problem.groups};
+          .groups = problem.groups,
+          .y_blocks = problem.target_image / (problem.target.count(2) * Winograd::block())};
 }
 
 class Primitive : public ConvolutionPrimitive {
@@ -63,6 +64,8 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
     return "it takes 3x3 and 5x5 kernels of stride 1 without dilation";
   }
   const int64_t whole = problem.groups * block;
+  if (problem.target_image % (problem.target.count(2) * block) != 0)
+    return "it takes images of whole blocks";
   if (problem.groups != 1 && (problem.source[1] % whole != 0 || problem.target[1] % whole != 0))
     return text("it takes groups of whole blocks of ", block, " channels");
   if (problem.pad[0] >= problem.kernel[0] || problem.pad[1] >= problem.kernel[1]) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <initializer_list>
 
 #include "backend/channels_last_ends.hpp"
 #include "backend/cuda/convolution_passes.hpp"
@@ -23,11 +24,11 @@ void dispatch_device(DType dtype, const Body& body) {
   }
 }
 
-/// Calls body(a pack's size) with the widest that divides the channels.
+/// Calls body(a pack's size) with the widest that divides the channels, and the strides of rows.
 template <class T, class Body>
-void with_packs(int64_t channels, const Body& body) {
+void with_packs(std::initializer_list<int64_t> counts, const Body& body) {
   constexpr int kMost = static_cast<int>(ValuePack<T>::kCount);
-  if (channels % kMost == 0) {
+  if (std::ranges::all_of(counts, [](int64_t count) { return count % kMost == 0; })) {
     body(std::integral_constant<int, kMost>());
   } else {
     body(std::integral_constant<int, 1>());
@@ -70,13 +71,15 @@ void deepen_pixels(CudaBackend& backend, const DepthMap& map, int64_t images,
 }
 
 void finish_rows(CudaBackend& backend, const ChannelRows& of, const float* bias, const void* other,
-                 std::optional<float> relu, void* y) {
+                 std::optional<float> relu, void* y, int64_t stride) {
+  if (stride == 0) stride = of.channels;
   dispatch_device(of.dtype, [&]<class T>(T) {
-    with_packs<T>(of.channels, [&]<int kPack>(std::integral_constant<int, kPack>) {
+    with_packs<T>({of.channels, stride}, [&]<int kPack>(std::integral_constant<int, kPack>) {
       using Pack = ChannelPack<T, kPack>;
       const auto packs = static_cast<uint32_t>(of.channels / kPack);
       cuda_for_each(backend, of.rows * packs,
                     FinishRows<T, kPack>{packs,
+                                         static_cast<uint32_t>(stride / kPack),
                                          bias,
                                          static_cast<const Pack*>(other),
                                          {relu.value_or(1)},
@@ -92,24 +95,31 @@ size_t undo_and_sum_scratch(const ChannelRows& of) {
 }
 
 void undo_and_sum_rows(CudaBackend& backend, const ChannelRows& of, const void* dy, const void* y,
-                       std::optional<float> relu, void* dx, float beta, float* dbias) {
+                       std::optional<float> relu, void* dx, float beta, float* dbias,
+                       const RowStrides& strides) {
   if (!relu) y = nullptr;
   if (y == nullptr && dbias == nullptr) return;
   int64_t rows = UndoAndSumRows<float, 1>::steps(of.rows);
   auto* sums =
       dbias != nullptr ? static_cast<float*>(backend.scratch(undo_and_sum_scratch(of))) : nullptr;
+  const auto stride = [&](int64_t given) { return given == 0 ? of.channels : given; };
+  const int64_t of_dy = stride(strides.dy), of_y = stride(strides.y), of_dx = stride(strides.dx);
   dispatch_device(of.dtype, [&]<class T>(T) {
-    with_packs<T>(of.channels, [&]<int kPack>(std::integral_constant<int, kPack>) {
-      using Pack = ChannelPack<T, kPack>;
-      const UndoAndSumRows<T, kPack> body{of.rows,
-                                          of.channels / kPack,
-                                          static_cast<const Pack*>(dy),
-                                          static_cast<const Pack*>(y),
-                                          {relu.value_or(1)},
-                                          static_cast<Pack*>(dx),
-                                          reinterpret_cast<ChannelPack<float, kPack>*>(sums)};
-      cuda_for_each(backend, body.count(), body);
-    });
+    with_packs<T>(
+        {of.channels, of_dy, of_y, of_dx}, [&]<int kPack>(std::integral_constant<int, kPack>) {
+          using Pack = ChannelPack<T, kPack>;
+          const UndoAndSumRows<T, kPack> body{of.rows,
+                                              of.channels / kPack,
+                                              of_dy / kPack,
+                                              of_y / kPack,
+                                              of_dx / kPack,
+                                              static_cast<const Pack*>(dy),
+                                              static_cast<const Pack*>(y),
+                                              {relu.value_or(1)},
+                                              static_cast<Pack*>(dx),
+                                              reinterpret_cast<ChannelPack<float, kPack>*>(sums)};
+          cuda_for_each(backend, body.count(), body);
+        });
   });
   if (dbias == nullptr) return;
   float* others = sums + rows * of.channels;

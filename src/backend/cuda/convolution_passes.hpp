@@ -31,14 +31,21 @@ struct ChannelRows {
   size_t count() const { return static_cast<size_t>(rows * channels); }
 };
 
-/// y = relu(y + bias + other). bias (f32) and other (as y) may be null.
+/// y = relu(y + bias + other). bias (f32) and other (as y) may be null. `stride`: channels from a
+/// row of y to the next; 0: as many as there are.
 void finish_rows(CudaBackend& backend, const ChannelRows& of, const float* bias, const void* other,
-                 std::optional<float> relu, void* y);
+                 std::optional<float> relu, void* y, int64_t stride = 0);
+
+/// Channels from a row to the next; 0: as many as there are.
+struct RowStrides {
+  int64_t dy = 0, y = 0, dx = 0;
+};
 
 /// dx = dy through the ReLU that gave y, where there is one; dx may be dy. dbias = beta * dbias +
 /// the sums of dx over the rows, unless it is null. Takes the backend's scratch memory.
 void undo_and_sum_rows(CudaBackend& backend, const ChannelRows& of, const void* dy, const void* y,
-                       std::optional<float> relu, void* dx, float beta, float* dbias);
+                       std::optional<float> relu, void* dx, float beta, float* dbias,
+                       const RowStrides& strides = {});
 /// That scratch memory.
 size_t undo_and_sum_scratch(const ChannelRows& of);
 

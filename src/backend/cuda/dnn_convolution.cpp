@@ -63,7 +63,7 @@ struct Operands {
   DnnWindow window;
 
   Operands(const DnnConvolutionProblem& p, bool deep, DType weights) {
-    y = dnn_channels_last(kY, p.dtype, dims_of(p.images, p.outputs, p.output));
+    y = dnn_channels_last(kY, p.dtype, dims_of(p.images, p.outputs, p.output), p.y_row);
     if (!deep) {
       x = dnn_channels_last(kX, p.dtype, dims_of(p.images, p.channels, p.input));
       w = dnn_channels_last(kW, weights, dims_of(p.outputs, p.channels / p.groups, p.kernel));
@@ -214,7 +214,8 @@ std::string DnnConvolutionProblem::family() const {
               " groups, kernel ", list(kernel), " stride ", list(stride), " pad ", list(pad),
               " dilation ", list(dilation), bias ? ", bias" : "", adds ? ", sum" : "",
               relu ? text(", relu ", *relu) : "", ends_here ? ", first" : "",
-              undoes ? text(", behind relu ", *undoes) : "", ", extents ");
+              undoes ? text(", behind relu ", *undoes) : "",
+              y_row > 0 ? text(", in rows of ", y_row) : "", ", extents ");
 }
 
 std::vector<int64_t> DnnConvolutionProblem::extents() const {
@@ -383,7 +384,7 @@ void DnnConvolution::multiply(CudaBackend& backend, const void* from, const void
     undo_and_sum_rows(backend, problem_.source(), to, other, problem_.undoes, to, 0, nullptr);
   } else if (is_forward() && problem_.has_ends()) {
     finish_rows(backend, problem_.result(), bias.values, problem_.adds ? other : nullptr,
-                problem_.relu, to);
+                problem_.relu, to, problem_.y_row);
   }
 }
 
@@ -403,9 +404,7 @@ double dnn_measure(CudaBackend& backend, const DnnConvolutionProblem& problem, c
   std::string why;
   if (!dnn_can_run(problem, way, rules, why)) return kNever;
   const auto count = [](const DnnTensor& tensor) {
-    size_t all = 1;
-    for (const int64_t dim : tensor.dims) all *= static_cast<size_t>(dim);
-    return all;
+    return static_cast<size_t>(tensor.dims[0] * tensor.strides[0]);
   };
   const Operands plain(problem, false, problem.dtype), read(problem, way.deep, problem.dtype);
   const DType of_x = problem.contiguous_source ? DType::f32 : problem.dtype;

@@ -37,6 +37,9 @@ struct DnnConvolutionProblem {
   /// x, of a convolution that is not transposed, is what a ReLU of this slope gave: its gradient is
   /// to be that of what is before the ReLU.
   std::optional<float> undoes = std::nullopt;
+  /// y, of a convolution that is not transposed and adds nothing, is a range of rows of so many
+  /// channels (core/row_ranges.hpp); 0: it is dense.
+  int64_t y_row = 0;
 
   /// The pass whose result has bias, sum and ReLU.
   DnnPass forward() const { return transposed ? DnnPass::data : DnnPass::forward; }

@@ -101,10 +101,10 @@ std::string_view to_string(DnnPass pass) {
   return kNames[static_cast<size_t>(pass)];
 }
 
-DnnTensor dnn_channels_last(int64_t id, DType dtype, std::vector<int64_t> dims) {
+DnnTensor dnn_channels_last(int64_t id, DType dtype, std::vector<int64_t> dims, int64_t row) {
   DnnTensor tensor{id, dtype, std::move(dims), {}, false};
   tensor.strides.resize(tensor.dims.size());
-  int64_t stride = tensor.dims[1];
+  int64_t stride = row > 0 ? row : tensor.dims[1];
   tensor.strides[1] = 1;
   for (size_t i = tensor.dims.size(); i-- > 2;) {
     tensor.strides[i] = stride;

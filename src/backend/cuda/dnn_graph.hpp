@@ -25,8 +25,9 @@ struct DnnTensor {
   bool is_number = false;  // one value, whose pointer in a run is of the host
 };
 
-/// N, spatial..., C in memory. Of weights: (K, spatial..., C).
-DnnTensor dnn_channels_last(int64_t id, DType dtype, std::vector<int64_t> dims);
+/// N, spatial..., C in memory. Of weights: (K, spatial..., C). `row`: from the channels of a
+/// position to those of the next; 0: as many as there are.
+DnnTensor dnn_channels_last(int64_t id, DType dtype, std::vector<int64_t> dims, int64_t row = 0);
 /// One f32 between two operations, in the order of `like`.
 DnnTensor dnn_between(int64_t id, const DnnTensor& like);
 

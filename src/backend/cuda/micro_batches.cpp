@@ -24,7 +24,7 @@ size_t x_bytes(const DnnConvolutionProblem& p) {
   return elements(p.channels, p.input) * size_of(p.contiguous_source ? DType::f32 : p.dtype);
 }
 size_t y_bytes(const DnnConvolutionProblem& p) {
-  return elements(p.outputs, p.output) * size_of(p.dtype);
+  return elements(p.y_row > 0 ? p.y_row : p.outputs, p.output) * size_of(p.dtype);
 }
 
 std::vector<int64_t> counts_of(const DnnConvolutionProblem& problem) {

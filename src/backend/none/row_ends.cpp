@@ -11,11 +11,9 @@ namespace crema {
 void device_finish_rows(DeviceBackend& backend, const DeviceRows& of, const float* bias,
                         std::optional<float> relu, void* y) {
   dispatch_any_float(of.dtype, [&]<class T>(T) {
-    const FinishRows<T, 1> body{static_cast<uint32_t>(of.columns),
-                                bias,
-                                nullptr,
-                                {relu.value_or(1)},
-                                static_cast<ChannelPack<T, 1>*>(y)};
+    const auto columns = static_cast<uint32_t>(of.columns);
+    const FinishRows<T, 1> body{
+        columns, columns, bias, nullptr, {relu.value_or(1)}, static_cast<ChannelPack<T, 1>*>(y)};
     backend.queue_loop([body, count = of.rows * of.columns] {
       for (int64_t i = 0; i < count; ++i) body(i);
     });
@@ -30,6 +28,9 @@ void device_undo_and_sum_rows(DeviceBackend& backend, const DeviceRows& of, cons
   dispatch_any_float(of.dtype, [&]<class T>(T) {
     using Pack = ChannelPack<T, 1>;
     const UndoAndSumRows<T, 1> first{of.rows,
+                                     of.columns,
+                                     of.columns,
+                                     of.columns,
                                      of.columns,
                                      static_cast<const Pack*>(dy),
                                      relu ? static_cast<const Pack*>(y) : nullptr,

@@ -298,6 +298,10 @@ std::vector<std::string> Convolutions::implementations(const ConvolutionProblem&
                                                        ConvolutionAlgorithm algorithm,
                                                        std::string& why) const {
   std::vector<std::string> names;
+  if (problem.target_image > 0) {
+    why = version() + " has only plain loops for images that do not lie one behind the other";
+    return names;
+  }
   const auto collect = [&](dnnl::algorithm kind) {
     // Each ISA has its own version of much the same kernels: those for the best one will do.
     std::string best_isa;

@@ -34,7 +34,8 @@ TextLines::TextLines(const std::string& path, std::string_view what, std::string
     throw Error("'", path, "' is ", describe(kind), "; save it as UTF-8");
   if (const std::string way_out = way_out_of(kind); !way_out.empty())
     throw Error("'", path, "' is ", describe(kind), ", and no ", what, way_out);
-  if (kind == FileKind::hdf5 || kind == FileKind::image || kind == FileKind::compressed)
+  if (kind == FileKind::hdf5 || kind == FileKind::image || kind == FileKind::compressed ||
+      is_foreign(kind))
     throw Error("'", path, "' is ", describe(kind), "; give a text file with ", entries);
 }
 

@@ -44,7 +44,11 @@ std::string_view without_frame(std::string_view name) {
 
 // Takes "weight" off "conv1.weight", and operators of TensorFlow off "conv1/Conv2D".
 std::string_view without_last_word(std::string_view name) {
-  static constexpr std::array<std::string_view, 27> kWords = {"weight",
+  static constexpr std::array<std::string_view, 31> kWords = {"mean",
+                                                              "var",
+                                                              "variance",
+                                                              "slope",
+                                                              "weight",
                                                               "weights",
                                                               "bias",
                                                               "kernel",
@@ -89,7 +93,7 @@ std::string_view without_last_word(std::string_view name) {
 
 // Whether an exporter made the name up.
 bool is_made_up(std::string_view name) {
-  if (name.size() < 3 || is_number(name) || name.find("::") != std::string_view::npos) return true;
+  if (name.size() < 2 || is_number(name) || name.find("::") != std::string_view::npos) return true;
   const std::string small = lower(name);
   for (const std::string_view front :
        {"val_", "const", "_v_", "fold", "tmp", "new_shape", "value"}) {

@@ -13,6 +13,7 @@ namespace {
 struct TopKChoice {
   int axis = 0;
   int64_t k = 0;
+  bool is_bound = false;
   Shape shape;
 };
 
@@ -20,6 +21,12 @@ TopKChoice top_k_of(const Call& call) {
   TopKChoice choice;
   choice.shape = call.shape(0);
   choice.axis = call.canonical(call.get_int("axis", -1), choice.shape.rank());
+  // A number that follows from values is at most all of them.
+  choice.is_bound = call.opset() >= 10 && call.has(1) && !call.is_constant(1);
+  if (choice.is_bound) {
+    choice.k = choice.shape[choice.axis];
+    return choice;
+  }
   choice.k = call.opset() < 10 ? call.need_int("k") : integer(call, 1, "K");
   need_within(call, "K", choice.k, 0, choice.shape[choice.axis]);
   choice.shape.set(choice.axis, choice.k);
@@ -28,6 +35,11 @@ TopKChoice top_k_of(const Call& call) {
 
 void infer_top_k(Call& call) {
   const TopKChoice choice = top_k_of(call);
+  if (choice.is_bound) {
+    call.give_bound(0, call.type(0), choice.shape);
+    call.give_bound(1, TensorProto::INT64, choice.shape);
+    return;
+  }
   call.give(0, call.type(0), choice.shape);
   call.give(1, TensorProto::INT64, choice.shape);
 }

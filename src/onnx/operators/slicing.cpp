@@ -62,7 +62,17 @@ std::vector<Cut> cuts_of(const Call& call) {
   return cuts;
 }
 
+/// Whether starts and ends are known. Those that follow from values leave a bound: the whole axis.
+bool has_known_cuts(const Call& call) {
+  if (call.opset() < 10) return true;
+  for (const size_t i : {1U, 2U}) {
+    if (call.has(i) && !call.is_constant(i)) return false;
+  }
+  return true;
+}
+
 void infer_slice(Call& call) {
+  if (!has_known_cuts(call)) return call.give_bound(0, call.type(0), call.shape(0));
   std::vector<int64_t> dims;
   for (const Cut& cut : cuts_of(call)) dims.push_back(cut.count);
   call.give(0, call.type(0), Shape(dims));

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import crema
 from crema import TEST, TRAIN, _context, _crema
 from crema._crema import Blob
+from crema._mistakes import OF_NETS, OF_SOLVERS, no_attribute
 from crema._net import NetLayer
 from crema._source import Source
 
@@ -203,7 +204,7 @@ class Net(crema.Net):
     def __getattr__(self, name: str) -> Any:
         if name in _OLD_METHODS:
             raise AttributeError(f"net.{name} is of 2014's pycaffe; use {_OLD_METHODS[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise no_attribute(self, name, OF_NETS)
 
 
 _OLD_METHODS = {
@@ -263,7 +264,7 @@ class Solver(crema.Solver):
         if name == "increment_iter":
             raise AttributeError("solver.increment_iter is of a fork; solver.step(n) counts the "
                                  "iterations that it does")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise no_attribute(self, name, OF_SOLVERS)
 
 
 class SGDSolver(Solver):

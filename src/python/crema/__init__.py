@@ -27,9 +27,12 @@ if "OMP_WAIT_POLICY" not in _os.environ:
     _os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 # Functions of the libraries are bound at their first call, as in the program. Python binds all at
-# once, which takes longer than the rest of the import.
+# once, which takes longer than the rest of the import. They are looked for among the libraries of
+# the module first: TensorFlow offers those of its own protobuf to the whole process. What is
+# preloaded, such as another malloc or AddressSanitizer, has to come before all.
 _flags = _sys.getdlopenflags()
-_sys.setdlopenflags(_os.RTLD_LAZY)
+_deep = 0 if "LD_PRELOAD" in _os.environ else getattr(_os, "RTLD_DEEPBIND", 0)
+_sys.setdlopenflags(_os.RTLD_LAZY | _deep)
 try:
     from . import _crema as _crema
 finally:
@@ -58,10 +61,13 @@ from ._crema import version as __version__  # noqa: E402
 from ._data import Feed, feed  # noqa: E402
 from ._history import History, TestHistory  # noqa: E402
 from ._layer import Layer  # noqa: E402
+from ._mistakes import teach_blobs as _teach_blobs  # noqa: E402
 from ._net import Net, NetLayer  # noqa: E402
 from ._progress import LossCurve, ProgressBar  # noqa: E402
 from ._solver import Solver  # noqa: E402
 from ._train import train  # noqa: E402
+
+_teach_blobs()
 
 if TYPE_CHECKING:
     from . import messages as messages

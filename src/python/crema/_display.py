@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _crema
 from ._layer import BlobVec
+from ._mistakes import no_attribute
 
 
 class Summary(str):
@@ -103,6 +104,12 @@ class NetDisplay:
 class Blobs(OrderedDict[str, _crema.Blob]):
     """Blobs by name. A terminal shows a line a blob, with its shape."""
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            ways = {name: f"a blob is named by net.blobs[{name!r}]"} if name in self else {}
+            raise no_attribute(self, name, ways)
+
     def __missing__(self, name: object) -> Any:
         raise _unknown(name, "the net keeps no blob", list(self))
 
@@ -118,6 +125,12 @@ class Blobs(OrderedDict[str, _crema.Blob]):
 
 class Params(OrderedDict[str, BlobVec]):
     """Parameters by layer. A terminal shows a line a layer, with their shapes, and the total."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            way = f"the parameters of a layer are net.params[{name!r}]"
+            raise no_attribute(self, name, {name: way} if name in self else {})
 
     def __missing__(self, name: object) -> Any:
         raise _unknown(name, "no layer with parameters has the name", list(self))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -174,14 +174,32 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"batch_size={self.batch_size!r} is no number of samples; give 1 or "
                              "more")
         axes = axes if len(axes) > 1 else X.shape[1:]
-        shape = axes if self.input_shape is None else tuple(self.input_shape)
-        if not reset:
-            shape = self._shape
+        shape = self._sample_shape(axes) if reset else self._shape
         if X[0].size != np.prod(shape):
-            raise ValueError(f"X has samples of {axes}, and the net takes {shape}; "
-                             "input_shape has as many values as a sample")
+            raise ValueError(f"X has samples of {axes}, {X[0].size} values, and the net was fitted "
+                             f"with samples of {shape}")
         X = X.reshape(len(X), *shape)
         return X if alone else (X, y)
+
+    def _sample_shape(self, axes: tuple[int, ...]) -> tuple[int, ...]:
+        """That of a sample as a new net takes it. `axes` are those of X."""
+        if self.input_shape is None:
+            return axes
+        given: Any = self.input_shape
+        shape = tuple(given) if isinstance(given, Iterable) else ()
+        if not shape or not all(isinstance(dim, (int, np.integer)) and dim > 0 for dim in shape):
+            raise ValueError(f"input_shape={given!r} is no shape of a sample; give positive whole "
+                             "numbers, such as (3, 32, 32) for images of 3 channels")
+        size = int(np.prod(axes))
+        if np.prod(shape) == size:
+            return shape
+        way = f"give one of {size} values"
+        if np.prod(shape[1:]) == size and (len(shape) > 3 or shape[1:] == axes):
+            way = f"leave out its first number, that of samples: {shape[1:]}"
+        elif len(axes) > 1:
+            way += f", such as {axes}, or None for the shape that X has"
+        raise ValueError(f"input_shape={shape} has {np.prod(shape)} values, and a sample of X {size}"
+                         f", as {axes}; {way}")
 
     def _begin(self, X: Array, classes: Array) -> None:
         """A new net, of new weights."""
@@ -197,7 +215,13 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._prototxt, self._names = text, tuple(names)
         self.loss_curve_: list[float] = []
         self._trainer: Solver | None = None
-        self.net_ = Net(text, phase=TEST, share_with=self._solver().net)
+        try:
+            self.net_ = Net(text, phase=TEST, share_with=self._solver().net)
+        except _crema.Error as error:
+            advice = _advice_on(self._shape) if self.net is not None and error.layer else ""
+            if not advice:
+                raise
+            raise ValueError(f"{error}; {advice}") from error
 
     def _default_net(self) -> str:
         layers = ["name: 'classifier'"]
@@ -264,6 +288,19 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if "_trainer" in state:
             state["_trainer"] = None
         return state
+
+
+def _advice_on(shape: tuple[int, ...]) -> str:
+    """What to do if a net does not take samples of such a shape, which may be images."""
+    if len(shape) == 3 and shape[2] in (1, 3, 4) and shape[0] not in (1, 3, 4):
+        return (f"samples of {shape} look like images of (H, W, C), and nets take (C, H, W): give "
+                "X.transpose(0, 3, 1, 2)")
+    if len(shape) == 2:
+        return f"if a sample of {shape} is an image, give input_shape={(1, *shape)}"
+    if len(shape) == 1:
+        return (f"if the {shape[0]} values of a sample are an image, give input_shape, its "
+                "(channels, height, width)")
+    return ""
 
 
 __all__ = ["Estimator"]

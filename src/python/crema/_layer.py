@@ -117,6 +117,9 @@ class Layer:
     On a GPU, data and diff are copies on the host, which go back when the net reads them;
     torch.from_dlpack(bottom[0]) is the memory on the GPU. What a layer queues there has to be done
     when the method returns: torch.cuda.synchronize().
+    A layer in place (a top has the name of a bottom) finds the shape and the values of the bottom
+    in that top. Of every other top, a method has to set the shape; else an Error names the layer.
+    Diffs of bottoms are zero before backward(): a layer without a gradient need not write them.
     An exception stops the net, and comes out of forward() with its traceback.
     """
 
@@ -175,6 +178,11 @@ def make(module: str, name: str, layer: str, param_str: str, phase: int,
     made.param_str = param_str
     made.__init__(None)
     return made
+
+
+def has_reshape(layer: Any) -> bool:
+    """Whether the class of the layer defines reshape() itself. The library calls this."""
+    return getattr(type(layer), "reshape", Layer.reshape) is not Layer.reshape
 
 
 # A snapshot holds numbers of 64-bit floating point. Each has 6 bytes, which it keeps exactly.

@@ -13,6 +13,7 @@ from ._context import context as default_context
 from ._crema import Context
 from ._display import Blobs, NetDisplay, Params, shape_text
 from ._layer import BlobVec
+from ._mistakes import OF_NETS, no_attribute, suggests
 from ._source import Source, path_of, source_of
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Net(NetDisplay):
     ValueError for a phase that there is not.
     """
 
+    @suggests
     def __init__(self, source: Source, weights: str | os.PathLike[str] | Sequence[Any] | None = None,
                  phase: int = TEST, *, level: int = 0, stages: Iterable[str] | None = None,
                  context: Context | None = None, optimize: bool = False,
@@ -75,6 +77,10 @@ class Net(NetDisplay):
                  keep: Iterable[str] = (), memory_budget: int = 0):
         if phase not in (TRAIN, TEST):
             raise ValueError(f"phase {phase!r} is neither crema.TRAIN (0) nor crema.TEST (1)")
+        if hasattr(weights, "keys"):
+            raise TypeError(f"weights are files, and this is a {type(weights).__name__}; write its "
+                            "arrays into the parameters of the net: "
+                            "net.params['conv1'][0].data[...] = array")
         if weights is None:
             files = []
         elif isinstance(weights, (str, os.PathLike)):
@@ -108,6 +114,11 @@ class Net(NetDisplay):
         self._params: OrderedDict[str, BlobVec] | None = None
         self._hooks: dict[str, list[Hook]] = {}
         self._weights: list[bytes] = []  # the files that say where the weights come from
+
+    if not TYPE_CHECKING:  # to whom all names would be right
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name, OF_NETS)
 
     # What the net is.
 
@@ -395,6 +406,9 @@ def _names(argument: str, names: Any, arrays: list[str]) -> list[str]:
         return []
     if isinstance(names, str):
         raise TypeError(f"{argument} is a list of names: {argument}=[{names!r}]")
+    if hasattr(names, "keys"):
+        raise TypeError(f"{argument} is a list of names, and this is a {type(names).__name__}; "
+                        "arrays are given by name, **{'name': array}")
     if hasattr(names, "shape"):
         name = arrays[0] if arrays else "name"
         raise TypeError(f"arrays are given by the names of blobs, such as {name}=array; "

@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from . import _crema
 from ._context import context as default_context
 from ._crema import Context
+from ._mistakes import OF_SOLVERS, no_attribute, suggests
 from ._net import Net
 from ._record import SolverRecord
 from ._source import Source, path_of, source_of
@@ -35,6 +36,7 @@ class Solver(SolverRecord):
     _net_class: type[Net] = Net
     _type: str | None = None
 
+    @suggests
     def __init__(self, source: Source, settings: Mapping[str, Any] | None = None, *,
                  weights: str | os.PathLike[str] | Sequence[Any] | None = None,
                  seed: int | None = None, context: Context | None = None, optimize: bool = False,
@@ -55,6 +57,11 @@ class Solver(SolverRecord):
         self.on_iteration: Callable[[_crema.IterationReport], Any] | None = None
         self.on_test: Callable[[_crema.TestReport], Any] | None = None
         self.on_snapshot: Callable[[str], Any] | None = None
+
+    if not TYPE_CHECKING:  # to whom all names would be right
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name, OF_SOLVERS)
 
     @property
     def net(self) -> Net:

@@ -35,6 +35,9 @@ def source_of(source: Any) -> tuple[bytes, str]:
         return source.SerializeToString(), "message"
     if hasattr(source, "to_proto"):  # a NetSpec
         return source.to_proto().SerializeToString(), "message"
+    if not isinstance(source, os.PathLike):
+        raise TypeError(f"a {type(source).__name__} is no file and no message; give a path, the "
+                        "text of a prototxt, a message, its bytes, or a NetSpec")
     return os.fsencode(source), "file"
 
 

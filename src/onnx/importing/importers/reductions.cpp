@@ -104,6 +104,7 @@ void import_arg(const Node& node, LayerWriter& writer) {
 void import_top_k(const Node& node, LayerWriter& writer) {
   if (!is_float(node.input(0)->type())) give_up("layers compare floats");
   const Call call = node.call();
+  if (call.opset() >= 10 && !call.is_constant(1)) give_up("a number K that follows from values");
   const Shape& x = node.input(0)->shape();
   const int axis = call.canonical(call.get_int("axis", -1), x.rank());
   const Value* const known = node.output(0) != nullptr ? node.output(0) : node.output(1);
