@@ -116,7 +116,9 @@ void ExportedNet::connect(const Net& net) {
   }
   for (const std::string& output : net.outputs()) {
     const auto found = current.find(output);
-    if (found != current.end()) outputs_.push_back(found->second);
+    // An input that nobody reads is an output of the net; a model needs none of it.
+    if (found == current.end() || std::ranges::count(inputs_, found->second) > 0) continue;
+    outputs_.push_back(found->second);
   }
 }
 

@@ -279,10 +279,39 @@ void LayerWriter::count_weights(int first_layer) {
                 " MiB, many times those of the model, because many nodes share them");
 }
 
+namespace {
+
+/// Whether the shape of a value that the node reads or makes follows from values.
+bool is_late(const Node& node) {
+  const auto is_bound = [](const Value* value) {
+    return value != nullptr && value->known.is_bound;
+  };
+  return std::ranges::any_of(node.inputs, is_bound) || std::ranges::any_of(node.outputs, is_bound);
+}
+
+/// Whether the layers of the operator take such shapes: their settings have no sizes of what they
+/// read.
+bool follows_shapes(const Node& node) {
+  static const std::set<std::string, std::less<>> kOperators = {
+      "Abs",         "Add",       "AveragePool", "BatchNormalization",
+      "Clip",        "Concat",    "Conv",        "Div",
+      "Elu",         "Exp",       "Gelu",        "Gemm",
+      "HardSigmoid", "HardSwish", "LeakyRelu",   "Log",
+      "MatMul",      "MaxPool",   "MaxRoiPool",  "Mul",
+      "Relu",        "RoiAlign",  "Sigmoid",     "Softmax",
+      "Softplus",    "Sub",       "Tanh"};
+  return node.message.domain() == kLayerDomain || kOperators.contains(node.op());
+}
+
+}  // namespace
+
 void LayerWriter::write_node(const Node& node, std::vector<std::string>& refused) {
   const std::string& domain = node.message.domain();
   const Mark before = mark();
   std::string why;
+  const Operator* const entry = OperatorTable::instance().find(domain, node.op());
+  const bool runs = entry != nullptr && entry->evaluate != nullptr;
+  if (runs && is_late(node) && !follows_shapes(node)) return write_operator(node);
   if (const Importer importer = ImporterTable::instance().find(domain, node.op());
       importer != nullptr) {
     try {
@@ -295,8 +324,7 @@ void LayerWriter::write_node(const Node& node, std::vector<std::string>& refused
     }
     go_back(before);
   }
-  const Operator* const entry = OperatorTable::instance().find(domain, node.op());
-  if (entry == nullptr || entry->evaluate == nullptr) {
+  if (!runs) {
     refused.push_back(described(node) + ": " +
                       (why.empty() ? "no layer computes this operator" : why));
     return;
