@@ -31,7 +31,15 @@ std::vector<Reader> readers_of(const Net& net, const std::string& blob) {
 struct Contents {
   enum class Kind : uint8_t { numbers, indices, marks, boxes } kind = Kind::numbers;
   int64_t below = 2;  // of indices
+  double mark = 1;    // of marks
 };
+
+/// Whether 1 there says that a sequence goes on.
+bool reads_marks(const Reader& reader) {
+  const std::string& type = reader.layer->type();
+  const bool recurrent = type == "LSTM" || type == "GRU" || type == "RNN" || type == "LSTMUnit";
+  return recurrent && reader.bottom == (type == "LSTMUnit" ? 2 : 1);
+}
 
 Contents contents_of(const Net& net, const std::string& input) {
   constexpr int64_t kFew = 2;
@@ -51,8 +59,16 @@ Contents contents_of(const Net& net, const std::string& input) {
                             param.bottom_type(bottom) == onnx::TensorProto::BFLOAT16;
       if (!is_float) return {Contents::Kind::indices, kFew};
     }
-    const bool recurrent = type == "LSTM" || type == "GRU" || type == "RNN" || type == "LSTMUnit";
-    if (recurrent && bottom == (type == "LSTMUnit" ? 2 : 1)) return {Contents::Kind::marks};
+    if (reads_marks({layer, bottom})) return {Contents::Kind::marks};
+    if (type == "Power") {
+      // Marks that are made of zeros.
+      const PowerParameter& power = layer->param().power_param();
+      if (power.power() == 1 && power.scale() != 0 &&
+          std::ranges::any_of(readers_of(net, layer->param().top(0)), reads_marks)) {
+        const double shift = power.shift(), scale = power.scale();
+        return {.kind = Contents::Kind::marks, .mark = (1 - shift) / scale};
+      }
+    }
     if ((type.starts_with("ROI") || type.starts_with("PSROI")) && bottom == 1)
       return {Contents::Kind::boxes};
   }
@@ -73,7 +89,7 @@ void fill(T* values, const Shape& shape, const Contents& contents, uint64_t seed
         values[i] = static_cast<T>(random.below(static_cast<uint64_t>(contents.below)));
         break;
       case Contents::Kind::marks:
-        values[i] = static_cast<T>(1);
+        values[i] = static_cast<T>(contents.mark);
         break;
       case Contents::Kind::boxes: {
         // image, x1, y1, x2, y2
