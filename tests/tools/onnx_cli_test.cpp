@@ -66,7 +66,8 @@ class OnnxCliTest : public CliTest {
     ASSERT_EQ(made.status, 0) << made.text;
   }
   std::string metadata(const std::string& key) const {
-    for (const auto& entry : onnx::read_model(model_).metadata_props()) {
+    const onnx::ModelProto model = onnx::read_model(model_);
+    for (const auto& entry : model.metadata_props()) {
       if (entry.key() == key) return entry.value();
     }
     return "";

@@ -353,7 +353,6 @@ void LayerWriter::silence() {
     wanted.insert(layer.bottom().begin(), layer.bottom().end());
   std::vector<std::string> unread;
   for (const LayerParameter& layer : net_.layer()) {
-    if (layer.type() == "Input") continue;
     for (const std::string& top : layer.top()) {
       if (wanted.insert(top).second) unread.push_back(top);
     }
