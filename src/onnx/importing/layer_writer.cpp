@@ -101,14 +101,23 @@ std::string LayerWriter::unused(std::string_view wanted, bool is_blob) {
   return name;
 }
 
+// Weights that several nodes read name the first one alone: exporters join equal constants.
+const std::string& LayerWriter::name_of(const Node& node) {
+  std::string& name = names_[&node];
+  if (!name.empty()) return name;
+  name = name_of_weights(node);
+  if (name.empty() || !named_.insert(name).second) name = name_of_node(node);
+  return name;
+}
+
 std::string LayerWriter::layer_name(const Node& node, std::string_view step) {
-  std::string name = layer_name_of(node);
+  std::string name = name_of(node);
   if (!step.empty()) name += text("_", step);
   return unused(name, false);
 }
 
 std::string LayerWriter::inner_blob(const Node& node, std::string_view what) {
-  return unused(text(layer_name_of(node), "_", what), true);
+  return unused(text(name_of(node), "_", what), true);
 }
 
 void LayerWriter::set_blob(const Value& value, const std::string& name) {
