@@ -171,19 +171,24 @@ double NetComparison::relative() const {
 
 ValueDifference difference_of(const std::string& name, const Tensor& a, const Tensor& b) {
   ValueDifference difference{.name = name, .other = name};
-  if (a.shape() != b.shape() && a.count() != b.count()) {
+  if (a.shape() != b.shape()) {
     difference.problem = text(a.shape().str(), " and ", b.shape().str());
     return difference;
   }
   double greatest = 0;
+  bool has_number = a.count() == 0;
   for (int64_t i = 0; i < a.count(); ++i) {
     const double x = a.at(i), y = b.at(i);
+    const bool both_nan = std::isnan(x) && std::isnan(y);
+    has_number = has_number || !both_nan;
     if (std::isfinite(x)) greatest = std::max(greatest, std::abs(x));
-    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    if (x == y || both_nan) continue;
     const double distance = std::abs(x - y);
     difference.absolute = std::max(difference.absolute, std::isnan(distance) ? HUGE_VAL : distance);
   }
   difference.relative = difference.absolute / (greatest > 0 ? greatest : 1);
+  // Nets that compute nothing do not compute the same.
+  if (!has_number) difference.problem = "only NaN";
   return difference;
 }
 

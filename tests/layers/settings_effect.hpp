@@ -22,6 +22,8 @@ struct SettingsBase {
 
 const std::vector<SettingsBase>& settings_bases();
 const std::vector<SettingsTrial>& settings_trials();
+/// Adds those of settings_effect_operators.cpp.
+void add_operator_trials(std::vector<SettingsTrial>& all);
 
 /// A folder that layers may write to.
 const std::filesystem::path& out_folder();

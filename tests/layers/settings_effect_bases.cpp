@@ -297,6 +297,17 @@ void add_products(std::vector<SettingsBase>& all) {
                  {kSequences},
                  1,
                  false});
+  const auto of_onnx = [&](const std::string& name, const std::string& operation,
+                           std::vector<Input> bottoms) {
+    const size_t count = bottoms.size();
+    std::string settings = "onnx_operator_param { opset: 13 op_type: '" + operation + "' ";
+    for (size_t i = 0; i < count; ++i) settings += "bottom_type: FLOAT ";
+    all.push_back({name, settings + "}", std::move(bottoms), 1, false, "OnnxOperator"});
+  };
+  of_onnx("OnnxOperator", "Hardmax", {kImages});
+  of_onnx("OnnxOperator of two inputs", "Sub", {kRows, uniform({4, 6})});
+  of_onnx("OnnxOperator with bounds", "Clip", {kImages});
+  of_onnx("OnnxOperator of several outputs", "DynamicQuantizeLinear", {kImages});
   all.push_back({"CTCGreedyDecoder", "", {uniform({9, 3, 3}, -3, 3)}, 1, false});
   all.push_back(
       {"MultiStageMeanfield",

@@ -587,6 +587,7 @@ const Trials& settings_trials() {
     add_windows(all);
     add_shapes(all);
     add_detectors(all);
+    add_operator_trials(all);
     add_sources(all);
     return all;
   }();

@@ -1,4 +1,6 @@
 // Operators as layers: the layers are those that a person would write, and compute the same.
+#include <limits>
+
 #include "imported_model.hpp"
 
 namespace crema::onnx::test {
@@ -40,6 +42,36 @@ TEST(ImportLayers, NothingIsOverwrittenThatOthersRead) {
   model.input("x", {1, 2}).node("Abs", {"x"}, {"a"}).node("Relu", {"a"}, {"b"});
   model.node("Add", {"a", "b"}, {"y"}).output("y");
   EXPECT_EQ(types_of(expect_same(model)), "AbsVal ReLU Eltwise");
+}
+
+TEST(ImportLayers, ABoundThatIsNotGivenStopsNothing) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Array numbers = Array::of_doubles(TensorProto::FLOAT, Shape{4},
+                                          std::vector<double>{-kInfinity, -2, 2, kInfinity});
+  for (const bool has_low : {true, false}) {
+    TestModel model;
+    model.input("x", {4}).number("bound", 0.5);
+    model.node("Clip", {"x", has_low ? "bound" : "", has_low ? "" : "bound"}, {"y"}).output("y");
+    const ImportedNet imported = import_model(model.message, {});
+    ASSERT_EQ(types_of(imported.net), "Clip");
+    const auto y = run_net(imported.net, {{"x", numbers}})["y"];
+    EXPECT_EQ(y, has_low ? (std::vector<double>{0.5, 0.5, 2, kInfinity})
+                         : (std::vector<double>{-kInfinity, -2, 0.5, 0.5}));
+  }
+}
+
+// A net has no output of the name of an input that layers read.
+TEST(ImportLayers, AnInputThatIsAnOutputToo) {
+  TestModel model;
+  model.input("x", {3}).node("Abs", {"x"}, {"y"}).output("x").output("y");
+  const ImportedNet imported = import_model(model.message, {});
+  EXPECT_THAT(imported.notes, testing::Contains(HasSubstr("'x_output'")));
+  const Arrays inputs = {{"x", some_array(Shape{3})}};
+  const auto outputs = run_net(imported.net, inputs);
+  ASSERT_EQ(outputs.size(), 2U) << imported.net.DebugString();
+  ASSERT_TRUE(outputs.contains("x_output"));
+  EXPECT_EQ(outputs.at("x_output"), inputs.at("x").doubles());
+  EXPECT_EQ(outputs.at("y").size(), 3U);
 }
 
 TEST(ImportLayers, UnevenPads) {

@@ -1,4 +1,6 @@
 // What exporters write as several nodes becomes the layer that computes it.
+#include <set>
+
 #include "imported_model.hpp"
 
 namespace crema::onnx::test {
@@ -144,6 +146,92 @@ TEST(ImportPatterns, ProductsWithWeightsAreInnerProducts) {
   const NetParameter net = expect_same(model);
   ASSERT_EQ(types_of(net), "InnerProduct");
   EXPECT_EQ(net.layer(1).name(), "fc");
+}
+
+AttributeProto to_int64() { return int_attribute("to", TensorProto::INT64); }
+
+Arrays words(std::initializer_list<double> numbers) {
+  const std::vector<double> values(numbers);
+  const Shape shape{static_cast<int64_t>(values.size())};
+  return {{"w", Array::of_doubles(TensorProto::FLOAT, shape, values)}};
+}
+
+TEST(ImportPatterns, RowsOfATableAreEmbed) {
+  TestModel model;
+  model.input("w", {3}).weight("op.weight", Shape{5, 4}).weight("op.bias", Shape{4});
+  model.node("Cast", {"w"}, {"i"}, {to_int64()}, "op").node("Gather", {"op.weight", "i"}, {"g"});
+  model.node("Add", {"g", "op.bias"}, {"y"}).output("y");
+  const NetParameter net = expect_same(model, words({4, 0, 2}));
+  ASSERT_EQ(types_of(net), "Embed");
+  const LayerParameter& layer = net.layer(1);
+  EXPECT_EQ(layer.name(), "op");
+  EXPECT_EQ(layer.bottom(0), "w");
+  EXPECT_EQ(layer.blobs_size(), 2);
+  EXPECT_TRUE(layer.embed_param().bias_term());
+  EXPECT_EQ(layer.embed_param().input_dim(), 5U);
+  EXPECT_EQ(layer.embed_param().num_output(), 4U);
+  EXPECT_EQ(layer.embed_param().weight_filler().type(), "xavier");
+}
+
+TEST(ImportPatterns, IndicesThatAreCutStayCut) {
+  TestModel model;
+  model.input("w", {3}).weight("op.weight", Shape{5, 4}).number("two", 2);
+  model.node("Mul", {"w", "two"}, {"d"}).node("Cast", {"d"}, {"i"}, {to_int64()});
+  model.node("Gather", {"op.weight", "i"}, {"y"}).output("y");
+  const NetParameter net = expect_same(model, words({1.3, 0.2, 2.1}));
+  EXPECT_EQ(types_of(net), "Power OnnxOperator Embed") << "2.6 is row 2";
+}
+
+TEST(ImportPatterns, WholeIndicesNeedNoCast) {
+  TestModel model;
+  model.input("w", {3}).input("x", {5, 4}).node("Floor", {"w"}, {"f"});
+  model.node("Cast", {"f"}, {"i"}, {to_int64()}).node("Gather", {"x", "i"}, {"y"}).output("y");
+  Arrays inputs = words({4.5, 0.5, 2});
+  inputs.insert_or_assign("x", some_array(Shape{5, 4}));
+  EXPECT_EQ(types_of(expect_same(model, inputs)), "OnnxOperator Gather");
+}
+
+// Layers of one initialiser train as one.
+TEST(ImportPatterns, LayersOfOneInitialiserShareIt) {
+  TestModel model;
+  model.input("w", {3})
+      .weight("table.weight", Shape{5, 4})
+      .weight("zeros", Array(TensorProto::FLOAT, Shape{5}));
+  model.node("Cast", {"w"}, {"i"}, {to_int64()}).node("Gather", {"table.weight", "i"}, {"g"});
+  model.node("Transpose", {"table.weight"}, {"t"}).node("MatMul", {"g", "t"}, {"p"});
+  model.node("Add", {"p", "zeros"}, {"y"}).weight("other", Shape{5, 5});
+  model.node("Gemm", {"p", "other", "zeros"}, {"z"}).output("y").output("z");
+  const NetParameter net = expect_same(model, words({4, 0, 2}));
+  std::map<std::string, std::vector<std::string>> names;
+  for (const LayerParameter& layer : net.layer()) {
+    for (const ParamSpec& param : layer.param()) names[layer.type()].push_back(param.name());
+  }
+  EXPECT_EQ(names["Embed"], std::vector<std::string>{"table.weight"}) << net.DebugString();
+  EXPECT_EQ(names["InnerProduct"], std::vector<std::string>{"table.weight"})
+      << "zeros of two layers are no parameter that they share";
+  Context context({.threads = 1});
+  Net trained(net, context, {.phase = Phase::train});
+  std::set<const Parameter*> parameters;
+  for (const Layer* layer : trained.layers()) {
+    if (layer->type() == "Embed" || layer->name() == "table")
+      parameters.insert(layer->params()[0].get());
+  }
+  EXPECT_EQ(parameters.size(), 1U);
+}
+
+TEST(ImportPatterns, SharedHeadsShareTheirBiases) {
+  TestModel model;
+  model.input("x", {1, 3, 4, 4}).input("z", {1, 3, 2, 2}).weight("head.weight", Shape{2, 3, 1, 1});
+  model.weight("head.bias", Array(TensorProto::FLOAT, Shape{2}));
+  model.node("Conv", {"x", "head.weight", "head.bias"}, {"a"});
+  model.node("Conv", {"z", "head.weight", "head.bias"}, {"b"}).output("a").output("b");
+  const NetParameter net = expect_same(model);
+  ASSERT_EQ(types_of(net), "Convolution Convolution");
+  for (int layer = 2; layer < 4; ++layer) {
+    ASSERT_EQ(net.layer(layer).param_size(), 2);
+    EXPECT_EQ(net.layer(layer).param(0).name(), "head.weight");
+    EXPECT_EQ(net.layer(layer).param(1).name(), "head.bias");
+  }
 }
 
 TEST(ImportPatterns, ScaledProductOfTransposedMatrices) {

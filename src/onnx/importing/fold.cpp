@@ -158,7 +158,8 @@ void infer_node(Graph& graph, Node& node) {
 }
 
 void infer_and_fold(Graph& graph) {
-  for (Node* node : std::vector<Node*>(graph.nodes)) infer_node(graph, *node);
+  for (Node* node : std::vector<Node*>(graph.nodes.begin(), graph.nodes.end()))
+    infer_node(graph, *node);
   graph.remove_dead();
 }
 

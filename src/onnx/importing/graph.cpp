@@ -11,6 +11,8 @@ constexpr double kMaxMadeBytes = 2.0 * (1 << 30);
 constexpr double kTimesLoaded = 8;
 constexpr double kMaxSteps = 2e10;
 constexpr double kStepsOfByte = 64;
+// From so many readers of a value on, the places of all are kept.
+constexpr size_t kManyReaders = 32;
 
 std::string described_as(const std::string& name, const std::string& op, const std::string& domain,
                          const std::string& made) {
@@ -100,9 +102,7 @@ Node& Graph::insert(Node* before, Node node) {
   message.clear_output();
   for (const Value* input : stored.inputs) {
     message.add_input(input == nullptr ? std::string() : input->name);
-    if (input == nullptr) continue;
-    std::vector<Node*>& list = readers_[input];
-    if (list.empty() || list.back() != &stored) list.push_back(&stored);
+    if (input != nullptr) add_reader(*input, stored);
   }
   for (size_t i = 0; i < stored.outputs.size(); ++i) {
     Value* const output = stored.outputs[i];
@@ -111,9 +111,7 @@ Node& Graph::insert(Node* before, Node node) {
     output->producer = &stored;
     output->output = i;
   }
-  const auto place =
-      before == nullptr ? nodes.end() : std::find(nodes.begin(), nodes.end(), before);
-  nodes.insert(place, &stored);
+  stored.place = nodes.insert(before == nullptr ? nodes.end() : before->place, &stored);
   return stored;
 }
 
@@ -200,7 +198,7 @@ Node& Graph::substitute_layer(Node& node, std::string_view type, std::vector<Val
 const std::vector<Node*>& Graph::readers(const Value& value) const {
   static const std::vector<Node*> none;
   const auto found = readers_.find(&value);
-  return found == readers_.end() ? none : found->second;
+  return found == readers_.end() ? none : found->second.nodes;
 }
 
 Node* Graph::only_reader(const Value& value) const {
@@ -208,9 +206,36 @@ Node* Graph::only_reader(const Value& value) const {
   return !value.is_output && list.size() == 1 ? list.front() : nullptr;
 }
 
+void Graph::add_reader(const Value& value, Node& node) {
+  Readers& readers = readers_[&value];
+  if (!readers.places.empty()) {
+    if (readers.places.try_emplace(&node, readers.nodes.size()).second)
+      readers.nodes.push_back(&node);
+    return;
+  }
+  if (std::ranges::find(readers.nodes, &node) != readers.nodes.end()) return;
+  readers.nodes.push_back(&node);
+  if (readers.nodes.size() < kManyReaders) return;
+  for (size_t i = 0; i < readers.nodes.size(); ++i) readers.places[readers.nodes[i]] = i;
+}
+
 void Graph::forget_reader(const Value& value, const Node& node) {
   const auto found = readers_.find(&value);
-  if (found != readers_.end()) std::erase(found->second, &node);
+  if (found == readers_.end()) return;
+  Readers& readers = found->second;
+  if (readers.places.empty()) {
+    std::erase(readers.nodes, &node);
+    return;
+  }
+  const auto known = readers.places.find(&node);
+  if (known == readers.places.end()) return;
+  const size_t place = known->second;
+  readers.places.erase(known);
+  if (place + 1 < readers.nodes.size()) {
+    readers.nodes[place] = readers.nodes.back();
+    readers.places[readers.nodes[place]] = place;
+  }
+  readers.nodes.pop_back();
 }
 
 void Graph::set_input(Node& node, size_t i, Value* value) {
@@ -223,9 +248,7 @@ void Graph::set_input(Node& node, size_t i, Value* value) {
   node.message.set_input(static_cast<int>(i), value == nullptr ? std::string() : value->name);
   if (old != nullptr && std::ranges::find(node.inputs, old) == node.inputs.end())
     forget_reader(*old, node);
-  if (value == nullptr) return;
-  std::vector<Node*>& list = readers_[value];
-  if (std::ranges::find(list, &node) == list.end()) list.push_back(&node);
+  if (value != nullptr) add_reader(*value, node);
 }
 
 void Graph::replace(Value& old, Value& by) {
@@ -233,8 +256,12 @@ void Graph::replace(Value& old, Value& by) {
   const std::vector<Node*> list = readers(old);
   for (Node* node : list) {
     for (size_t i = 0; i < node->inputs.size(); ++i) {
-      if (node->inputs[i] == &old) set_input(*node, i, &by);
+      if (node->inputs[i] != &old) continue;
+      node->inputs[i] = &by;
+      node->message.set_input(static_cast<int>(i), by.name);
     }
+    forget_reader(old, *node);
+    add_reader(by, *node);
   }
   if (!old.is_output || by.is_input || by.is_output || by.producer == nullptr) return;
   const std::string kept = old.name;
@@ -250,17 +277,12 @@ void Graph::replace(Value& old, Value& by) {
 }
 
 void Graph::remove_dead() {
-  std::vector<Node*> kept;
-  kept.reserve(nodes.size());
-  for (auto each = nodes.rbegin(); each != nodes.rend(); ++each) {
-    Node& node = **each;
+  for (auto each = nodes.end(); each != nodes.begin();) {
+    Node& node = **--each;
     const bool is_read = std::ranges::any_of(node.outputs, [&](const Value* output) {
       return output != nullptr && output->producer == &node && is_wanted(*output);
     });
-    if (is_read) {
-      kept.push_back(&node);
-      continue;
-    }
+    if (is_read) continue;
     for (const Value* input : node.inputs) {
       if (input != nullptr) forget_reader(*input, node);
     }
@@ -269,9 +291,9 @@ void Graph::remove_dead() {
     }
     node.inputs.clear();
     node.outputs.clear();
+    node.place = nodes.end();
+    each = nodes.erase(each);
   }
-  std::ranges::reverse(kept);
-  nodes = std::move(kept);
 }
 
 Value* Graph::find(std::string_view value_name) const {

@@ -13,11 +13,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "onnx/operators/operator.hpp"
@@ -60,6 +62,7 @@ struct Node {
   std::vector<Value*> outputs;  // null: not wanted
   /// Of a layer: how many inputs are bottoms. Without it, constants at the end are weights.
   std::optional<size_t> bottoms = {};
+  std::list<Node*>::iterator place = {};  // among the nodes of its graph
 
   const std::string& op() const { return message.op_type(); }
   /// An operator of ONNX itself.
@@ -81,7 +84,7 @@ class Graph {
   std::vector<Value*> inputs;
   std::vector<Value*> outputs;
   /// In an order in which each follows what it reads.
-  std::vector<Node*> nodes;
+  std::list<Node*> nodes;
   std::vector<std::string> notes;  // for the user
   /// Shapes that the model states for values beside its inputs, by name.
   std::map<std::string, Operand, std::less<>> stated;
@@ -126,7 +129,7 @@ class Graph {
   Node& substitute_layer(Node& node, std::string_view type, std::vector<Value*> inputs,
                          NodeAttributes attributes = {});
 
-  /// The nodes that read the value, each once.
+  /// The nodes that read the value, each once, in no order.
   const std::vector<Node*>& readers(const Value& value) const;
   /// The only node that reads the value, if the value is no output of the model; else null.
   Node* only_reader(const Value& value) const;
@@ -142,7 +145,14 @@ class Graph {
   Value* find(std::string_view value_name) const;
 
  private:
+  /// Nodes that read a value. Of many, the place of each is known.
+  struct Readers {
+    std::vector<Node*> nodes;
+    std::unordered_map<const Node*, size_t> places;
+  };
+
   Node& insert(Node* before, Node node);
+  void add_reader(const Value& value, Node& node);
   void forget_reader(const Value& value, const Node& node);
   Node& substitute_in(Node& node, std::string_view domain, std::string_view op,
                       std::vector<Value*> inputs, NodeAttributes attributes);
@@ -152,7 +162,7 @@ class Graph {
   std::deque<Node> node_store_;
   std::map<std::string, Value*, std::less<>> by_name_;
   std::map<std::string, int, std::less<>> numbers_;  // the last one that a name got
-  std::map<const Value*, std::vector<Node*>> readers_;
+  std::map<const Value*, Readers> readers_;
   double loaded_bytes_ = 0, steps_ = 0;
   double made_bytes_ = 0;  // of all constants, and of copies of functions
 };

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
+#include <tuple>
 
 #include "onnx/importing/importers/all.hpp"
 #include "onnx/importing/names.hpp"
@@ -61,7 +64,14 @@ TensorProto written(const Array& array) {
 
 struct LayerWriter::Mark {
   int layers = 0;
-  size_t blobs = 0, names = 0, notes = 0;
+  size_t blobs = 0, names = 0, notes = 0, weights = 0;
+};
+
+// A blob of a layer that has the numbers of an initialiser.
+struct LayerWriter::Weights {
+  LayerParameter* layer = nullptr;
+  int blob = 0;
+  std::string initialiser = {};
 };
 
 LayerWriter::LayerWriter(const Graph& graph) : graph_(graph) {
@@ -70,7 +80,8 @@ LayerWriter::LayerWriter(const Graph& graph) : graph_(graph) {
 }
 
 LayerWriter::Mark LayerWriter::mark() const {
-  return {net_.layer_size(), blob_journal_.size(), name_journal_.size(), notes_.size()};
+  return {net_.layer_size(), blob_journal_.size(), name_journal_.size(), notes_.size(),
+          weights_.size()};
 }
 
 void LayerWriter::go_back(const Mark& mark) {
@@ -85,6 +96,7 @@ void LayerWriter::go_back(const Mark& mark) {
     name_journal_.pop_back();
   }
   notes_.resize(mark.notes);
+  weights_.resize(mark.weights);
 }
 
 std::string LayerWriter::unused(std::string_view wanted, bool is_blob) {
@@ -219,6 +231,11 @@ void LayerWriter::add_weights(LayerParameter& layer, const Array& values, const 
   message.mutable_data()->Add(numbers.begin(), numbers.end());
 }
 
+void LayerWriter::add_weights(LayerParameter& layer, const Value& value, const Shape& shape) {
+  add_weights(layer, value.values(), shape);
+  if (!value.weight.empty()) weights_.push_back({&layer, layer.blobs_size() - 1, value.weight});
+}
+
 void LayerWriter::freeze(LayerParameter& layer, int parameters) {
   for (int i = 0; i < parameters; ++i) {
     ParamSpec& spec = *layer.add_param();
@@ -344,20 +361,25 @@ void LayerWriter::write_node(const Node& node, std::vector<std::string>& refused
 void LayerWriter::write_outputs() {
   for (const Value* output : graph_.outputs) {
     const std::string name = blob(*output);
-    if (name == output->name) continue;
+    const bool is_read_input = output->is_input && !graph_.readers(*output).empty();
+    std::string top = output->name;
+    if (name == top && is_read_input && !outputs_.contains(top)) {
+      top = unused(text(name, "_output"), true);
+      note(text("output '", name, "' of the model is its input: it is '", top, "' of the net"));
+    }
+    if (!outputs_.insert(top).second || name == top) continue;
     // Others read the value too, so that its blob would be no output of the net.
     LayerParameter& layer = *net_.add_layer();
-    layer.set_name(unused(output->name, false));
+    layer.set_name(unused(top, false));
     layer.set_type("Split");
     layer.add_bottom(name);
-    layer.add_top(output->name);
+    layer.add_top(top);
   }
 }
 
 // What nobody reads would be an output of the net.
 void LayerWriter::silence() {
-  std::set<std::string, std::less<>> wanted;
-  for (const Value* output : graph_.outputs) wanted.insert(output->name);
+  std::set<std::string, std::less<>> wanted = outputs_;
   for (const LayerParameter& layer : net_.layer())
     wanted.insert(layer.bottom().begin(), layer.bottom().end());
   std::vector<std::string> unread;
@@ -371,6 +393,63 @@ void LayerWriter::silence() {
   layer.set_name(unused("unused", false));
   layer.set_type("Silence");
   for (const std::string& name : unread) layer.add_bottom(name);
+}
+
+namespace {
+
+std::string_view bytes_of(const BlobProto& blob) {
+  return blob.double_data_size() > 0
+             ? std::string_view(reinterpret_cast<const char*>(blob.double_data().data()),
+                                static_cast<size_t>(blob.double_data_size()) * sizeof(double))
+             : std::string_view(reinterpret_cast<const char*>(blob.data().data()),
+                                static_cast<size_t>(blob.data_size()) * sizeof(float));
+}
+
+bool is_uniform(const BlobProto& blob) {
+  const auto is_one_number = [](const auto& numbers) {
+    return std::ranges::adjacent_find(numbers, std::not_equal_to<>()) == numbers.end();
+  };
+  return is_one_number(blob.data()) && is_one_number(blob.double_data());
+}
+
+}  // namespace
+
+// Exporters often keep equal arrays as one, such as zeros for the biases of a new net. Arrays of
+// one number are therefore shared only by layers that share the array in front of it.
+void LayerWriter::share_weights() {
+  using Key = std::tuple<std::string, std::string, size_t>;  // initialiser, shape, hash
+  std::map<Key, std::vector<const Weights*>> users;
+  const Weights* before = nullptr;
+  std::string owner;  // the initialiser in front of an array of one number
+  for (const Weights& weights : weights_) {
+    const BlobProto& blob = weights.layer->blobs(weights.blob);
+    if (before != nullptr && before->layer != weights.layer) owner.clear();
+    before = &weights;
+    std::string initialiser = weights.initialiser;
+    if (!is_uniform(blob)) {
+      owner = initialiser;
+    } else if (owner.empty()) {
+      continue;
+    } else {
+      initialiser += text(" of ", owner);
+    }
+    const std::string_view bytes = bytes_of(blob);
+    std::vector<const Weights*>& group =
+        users[{initialiser, joined(blob.shape().dim(), "x"), std::hash<std::string_view>()(bytes)}];
+    if (group.empty() || bytes_of(group[0]->layer->blobs(group[0]->blob)) == bytes)
+      group.push_back(&weights);
+  }
+  std::set<std::string> names;
+  for (const auto& [key, group] : users) {
+    if (group.size() < 2) continue;
+    const std::string& wanted = group[0]->initialiser;
+    std::string name = wanted;
+    for (int number = 1; !names.insert(name).second; ++number) name = text(wanted, "_", number);
+    for (const Weights* weights : group) {
+      while (weights->layer->param_size() <= weights->blob) weights->layer->add_param();
+      weights->layer->mutable_param(weights->blob)->set_name(name);
+    }
+  }
 }
 
 NetParameter LayerWriter::write(const Graph& graph, std::vector<std::string>& notes) {
@@ -396,6 +475,7 @@ NetParameter LayerWriter::write(const Graph& graph, std::vector<std::string>& no
                 joined(refused, "; "));
   writer.write_outputs();
   writer.silence();
+  writer.share_weights();
   notes.insert(notes.end(), writer.notes_.begin(), writer.notes_.end());
   return std::move(writer.net_);
 }

@@ -61,6 +61,12 @@ class LayerWriter {
   static void add_weights(LayerParameter& layer, const Array& values) {
     add_weights(layer, values, values.shape());
   }
+  /// The same for a constant. Layers whose blobs are of one initialiser of the model share them, by
+  /// `param { name: ... }`.
+  void add_weights(LayerParameter& layer, const Value& value, const Shape& shape);
+  void add_weights(LayerParameter& layer, const Value& value) {
+    add_weights(layer, value, value.shape());
+  }
   /// Gives the layer the learning rate 0 for its parameters.
   static void freeze(LayerParameter& layer, int parameters);
   void note(std::string text);
@@ -71,6 +77,7 @@ class LayerWriter {
 
  private:
   struct Mark;
+  struct Weights;
 
   Mark mark() const;
   void go_back(const Mark& mark);
@@ -85,6 +92,7 @@ class LayerWriter {
   void count_weights(int first_layer);
   void write_outputs();
   void silence();
+  void share_weights();
 
   const Graph& graph_;
   NetParameter net_;
@@ -96,6 +104,8 @@ class LayerWriter {
   std::map<const Node*, std::string> names_;
   std::set<std::string, std::less<>> named_;  // what weights gave a name to
   double written_bytes_ = 0;  // of weights
+  std::vector<Weights> weights_;
+  std::set<std::string, std::less<>> outputs_;  // tops that are outputs of the model
   // What a node that is given up takes back.
   std::vector<const Value*> blob_journal_;
   std::vector<std::pair<bool, std::string>> name_journal_;

@@ -147,9 +147,9 @@ bool is_module(const Node& node) {
                                                                 "Softmax",
                                                                 "Dropout",
                                                                 "Resize"};
-  static constexpr std::array<std::string_view, 12> kLayers = {
-      "Swish",   "GELU",      "HardSwish",    "HardSigmoid", "Mish", "LayerNorm",
-      "RMSNorm", "GroupNorm", "InnerProduct", "Attention",   "LSTM", "GRU"};
+  static constexpr std::array<std::string_view, 13> kLayers = {
+      "Embed",   "Swish",     "GELU",         "HardSwish", "HardSigmoid", "Mish", "LayerNorm",
+      "RMSNorm", "GroupNorm", "InnerProduct", "Attention", "LSTM",        "GRU"};
   if (node.message.domain() == kLayerDomain) return is_among(node.op(), kLayers);
   return node.message.domain().empty() && is_among(node.op(), kModules);
 }

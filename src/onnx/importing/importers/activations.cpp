@@ -89,20 +89,26 @@ void import_swish(const Node& node, LayerWriter& writer) {
 
 void import_clip(const Node& node, LayerWriter& writer) {
   constexpr double kGreatest = std::numeric_limits<float>::max();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Call call = node.call();
-  double low = call.get_float("min", -kGreatest), high = call.get_float("max", kGreatest);
+  double low = call.get_float("min", -kInfinity), high = call.get_float("max", kInfinity);
   if (node.opset >= 11) {
-    low = number_input(node, 1, -kGreatest);
-    high = number_input(node, 2, kGreatest);
+    low = number_input(node, 1, -kInfinity);
+    high = number_input(node, 2, kInfinity);
   }
   if (std::isnan(low) || std::isnan(high) || low > high) give_up("bounds ", low, " and ", high);
   if (low == 0 && high >= kGreatest) {
     pointwise(node, writer, "ReLU");
     return;
   }
+  // A bound that is not given stops nothing, infinities neither.
+  const auto bound = [](double value) {
+    return std::abs(value) > kGreatest ? static_cast<float>(std::copysign(kInfinity, value))
+                                       : static_cast<float>(value);
+  };
   ClipParameter& settings = *pointwise(node, writer, "Clip").mutable_clip_param();
-  settings.set_min(static_cast<float>(std::max(low, -kGreatest)));
-  settings.set_max(static_cast<float>(std::min(high, kGreatest)));
+  settings.set_min(bound(low));
+  settings.set_max(bound(high));
 }
 
 void import_prelu(const Node& node, LayerWriter& writer) {
@@ -119,7 +125,7 @@ void import_prelu(const Node& node, LayerWriter& writer) {
     give_up("slopes of shape ", slope->shape().str(), " for ", x.str());
   LayerParameter& layer = writer.add(node, "PReLU", {node.input(0)}, {node.output()});
   if (is_shared) layer.mutable_prelu_param()->set_channel_shared(true);
-  LayerWriter::add_weights(layer, *slope, is_shared ? Shape{} : Shape{slope->count()});
+  writer.add_weights(layer, *node.input(1), is_shared ? Shape{} : Shape{slope->count()});
   fill_constant(*layer.mutable_prelu_param()->mutable_filler(), 0.25F);
 }
 

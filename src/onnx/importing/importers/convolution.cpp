@@ -69,10 +69,10 @@ void import_conv(const Node& node, LayerWriter& writer) {
   const int64_t group = node.call().get_int("group", 1);
   if (group != 1) settings.set_group(as_setting(group));
   fill_weights(*settings.mutable_weight_filler());
-  LayerWriter::add_weights(layer, weights);
+  writer.add_weights(layer, *node.input(1));
   if (bias == nullptr) return;
   fill_constant(*settings.mutable_bias_filler(), 0);
-  LayerWriter::add_weights(layer, *bias);
+  writer.add_weights(layer, *node.input(2));
 }
 
 // What is cut off both ends of each axis of the plain result; negative: what is added.
@@ -113,10 +113,10 @@ void import_conv_transpose(const Node& node, LayerWriter& writer) {
   set_windows(windows, settings);
   if (group != 1) settings.set_group(as_setting(group));
   fill_weights(*settings.mutable_weight_filler());
-  LayerWriter::add_weights(layer, weights);
+  writer.add_weights(layer, *node.input(1));
   if (has_bias) {
     fill_constant(*settings.mutable_bias_filler(), 0);
-    LayerWriter::add_weights(layer, *bias);
+    writer.add_weights(layer, *node.input(2));
   }
   if (is_plain) return;
   const std::string cut = bias_behind ? writer.inner_blob(node, "cut") : std::string();
@@ -129,7 +129,7 @@ void import_conv_transpose(const Node& node, LayerWriter& writer) {
   if (!bias_behind) return;
   LayerParameter& added = writer.add(node, "Bias", {cut}, {node.output()}, "bias");
   added.mutable_bias_param()->set_axis(1);
-  LayerWriter::add_weights(added, *bias);
+  writer.add_weights(added, *node.input(2));
 }
 
 void import_deform_conv(const Node& node, LayerWriter& writer) {
@@ -149,8 +149,8 @@ void import_deform_conv(const Node& node, LayerWriter& writer) {
   settings.set_group(as_setting(call.get_int("group", 1)));
   settings.set_deformable_group(as_setting(call.get_int("offset_group", 1)));
   fill_weights(*settings.mutable_weight_filler());
-  LayerWriter::add_weights(layer, weights);
-  if (bias != nullptr) LayerWriter::add_weights(layer, *bias);
+  writer.add_weights(layer, *node.input(1));
+  if (bias != nullptr) writer.add_weights(layer, *node.input(3));
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ void fill_layer(LayerParameter& layer) {
   };
   if (layer.has_convolution_param()) fill(*layer.mutable_convolution_param());
   if (layer.has_inner_product_param()) fill(*layer.mutable_inner_product_param());
+  if (layer.has_embed_param()) {
+    EmbedParameter& settings = *layer.mutable_embed_param();
+    if (!settings.has_weight_filler()) settings.mutable_weight_filler()->set_type("xavier");
+    if (settings.bias_term() && !settings.has_bias_filler())
+      fill_constant(*settings.mutable_bias_filler(), 0);
+  }
   if (layer.has_recurrent_param()) {
     RecurrentParameter& settings = *layer.mutable_recurrent_param();
     if (!settings.has_weight_filler()) settings.mutable_weight_filler()->set_type("xavier");
@@ -40,8 +46,7 @@ void import_layer(const Node& node, LayerWriter& writer) {
   LayerParameter& layer = writer.add(node, node.op(), ends, tops);
   layer.MergeFrom(settings);
   if (bottoms == node.inputs.size()) return;
-  for (size_t i = bottoms; i < node.inputs.size(); ++i)
-    LayerWriter::add_weights(layer, node.inputs[i]->values());
+  for (size_t i = bottoms; i < node.inputs.size(); ++i) writer.add_weights(layer, *node.inputs[i]);
   if (is_fixed(node, bottoms)) LayerWriter::freeze(layer, layer.blobs_size());
   fill_layer(layer);
 }

@@ -35,7 +35,8 @@ void import_batch_norm(const Node& node, LayerWriter& writer) {
   if (x.rank() < 2) give_up("a tensor without channels");
   const Shape channels{x[1]};
   const Array &scale = weights_of(node, 1, x[1]), &bias = weights_of(node, 2, x[1]);
-  const Array &mean = weights_of(node, 3, x[1]), &variance = weights_of(node, 4, x[1]);
+  const Array& mean = weights_of(node, 3, x[1]);
+  weights_of(node, 4, x[1]);
   const Value &from = *node.input(0), &to = *node.output();
   const bool has_scale = !has_only(scale, 1) || !has_only(bias, 0);
   const bool overwrites = writer.can_overwrite(node, from);
@@ -49,16 +50,16 @@ void import_batch_norm(const Node& node, LayerWriter& writer) {
   settings.set_eps(static_cast<float>(call.get_float("epsilon", 1e-5)));
   if (call.has_attribute("momentum"))
     settings.set_moving_average_fraction(static_cast<float>(call.get_float("momentum", 0.9)));
-  LayerWriter::add_weights(layer, mean, channels);
-  LayerWriter::add_weights(layer, variance, channels);
+  writer.add_weights(layer, *node.input(3), channels);
+  writer.add_weights(layer, *node.input(4), channels);
   LayerWriter::add_weights(layer, Array::of_doubles(mean.type(), Shape{1}, std::vector<double>{1}));
   if (!has_scale) return;
   LayerParameter& behind = writer.add(node, "Scale", {in_place}, {end}, "scale");
   behind.mutable_scale_param()->set_bias_term(true);
   fill_constant(*behind.mutable_scale_param()->mutable_filler(), 1);
   fill_constant(*behind.mutable_scale_param()->mutable_bias_filler(), 0);
-  LayerWriter::add_weights(behind, scale, channels);
-  LayerWriter::add_weights(behind, bias, channels);
+  writer.add_weights(behind, *node.input(1), channels);
+  writer.add_weights(behind, *node.input(2), channels);
 }
 
 void import_instance_norm(const Node& node, LayerWriter& writer) {
@@ -73,8 +74,8 @@ void import_instance_norm(const Node& node, LayerWriter& writer) {
   if (!has_scale) return;
   settings.set_scale_term(true);
   settings.set_bias_term(true);
-  LayerWriter::add_weights(layer, scale, Shape{x[1]});
-  LayerWriter::add_weights(layer, bias, Shape{x[1]});
+  writer.add_weights(layer, *node.input(1), Shape{x[1]});
+  writer.add_weights(layer, *node.input(2), Shape{x[1]});
 }
 
 // The axes from `axis` on.
@@ -90,16 +91,16 @@ void import_layer_norm(const Node& node, LayerWriter& writer) {
   if (x.rank() == 0) give_up("a scalar");
   const int axis = call.canonical(call.get_int("axis", -1), x.rank());
   const Shape normalized = tail_of(x, axis);
-  const Array& scale = weights_of(node, 1, normalized.count());
-  const Array* const bias =
-      node.input(2) == nullptr ? nullptr : &weights_of(node, 2, normalized.count());
+  weights_of(node, 1, normalized.count());
+  const Value* const bias = node.input(2);
+  if (bias != nullptr) weights_of(node, 2, normalized.count());
   LayerParameter& layer = writer.add(node, "LayerNorm", {node.input(0)}, {node.output()});
   LayerNormParameter& settings = *layer.mutable_layer_norm_param();
   settings.set_axis(axis - x.rank());
   settings.set_eps(static_cast<float>(call.get_float("epsilon", 1e-5)));
   if (bias == nullptr) settings.set_bias_term(false);
-  LayerWriter::add_weights(layer, scale, normalized);
-  if (bias != nullptr) LayerWriter::add_weights(layer, *bias, normalized);
+  writer.add_weights(layer, *node.input(1), normalized);
+  if (bias != nullptr) writer.add_weights(layer, *bias, normalized);
 }
 
 void import_rms_norm(const Node& node, LayerWriter& writer) {
@@ -109,12 +110,12 @@ void import_rms_norm(const Node& node, LayerWriter& writer) {
   if (x.rank() == 0) give_up("a scalar");
   const int axis = call.canonical(call.get_int("axis", -1), x.rank());
   const Shape normalized = tail_of(x, axis);
-  const Array& scale = weights_of(node, 1, normalized.count());
+  weights_of(node, 1, normalized.count());
   LayerParameter& layer = writer.add(node, "RMSNorm", {node.input(0)}, {node.output()});
   RMSNormParameter& settings = *layer.mutable_rms_norm_param();
   settings.set_axis(axis - x.rank());
   settings.set_eps(static_cast<float>(call.get_float("epsilon", 1e-5)));
-  LayerWriter::add_weights(layer, scale, normalized);
+  writer.add_weights(layer, *node.input(1), normalized);
 }
 
 // One number for each channel; of opsets 18 to 20 there is one for each group.
@@ -172,7 +173,7 @@ void import_lp_norm(const Node& node, LayerWriter& writer) {
   reduce.add_axis(axis);
   ClipParameter& clip = *writer.add(node, "Clip", {norm}, {safe}, "safe").mutable_clip_param();
   clip.set_min(kLeastNorm);
-  clip.set_max(std::numeric_limits<float>::max());
+  clip.set_max(std::numeric_limits<float>::infinity());
   writer.add(node, "Arithmetic", {node.input(0), safe}, {node.output()})
       .mutable_arithmetic_param()
       ->set_operation(ArithmeticParameter::DIV);

@@ -101,16 +101,6 @@ void import_slice(const Node& node, LayerWriter& writer) {
   }
 }
 
-void add_embedding(const Node& node, LayerWriter& writer, const Array& table) {
-  LayerParameter& layer = writer.add(node, "Embed", {node.input(1)}, {node.output()});
-  EmbedParameter& settings = *layer.mutable_embed_param();
-  settings.set_input_dim(as_setting(table.shape()[0]));
-  settings.set_num_output(as_setting(table.shape()[1]));
-  settings.set_bias_term(false);
-  settings.mutable_weight_filler()->set_type("xavier");
-  LayerWriter::add_weights(layer, table);
-}
-
 // Slices at fixed indices.
 void add_fixed_gather(const Node& node, LayerWriter& writer, int axis, const Array& indices) {
   constexpr int64_t kMaxWritten = 4096;
@@ -137,12 +127,8 @@ void import_gather(const Node& node, LayerWriter& writer) {
   const Shape& x = node.input(0)->shape();
   if (x.count() == 0 || node.output()->shape().count() == 0) give_up("an empty tensor");
   const int axis = call.canonical(call.get_int("axis", 0), x.rank());
-  const Array* const table = constant_input(node, 0);
   const Array* const indices = constant_input(node, 1);
   if (indices != nullptr) return add_fixed_gather(node, writer, axis, *indices);
-  if (table != nullptr && axis == 0 && x.rank() == 2 && is_float(table->type()) &&
-      !node.input(0)->weight.empty())
-    return add_embedding(node, writer, *table);
   LayerParameter& layer =
       writer.add(node, "Gather", {node.input(0), node.input(1)}, {node.output()});
   layer.mutable_gather_param()->set_axis(axis);

@@ -34,6 +34,9 @@ bool drop_flatten(Graph& graph, Node& node);         // in front of an inner pro
 bool find_scaled_product(Graph& graph, Node& node);  // MatMul with Transpose or a factor
 bool write_einsum(Graph& graph, Node& node);
 
+// rows.cpp
+bool find_rows(Graph& graph, Node& node);  // Embed, and indices that are floats
+
 // recurrent.cpp
 bool find_recurrent(Graph& graph, Node& node);
 

@@ -133,7 +133,8 @@ bool join_bias(Graph& graph, Node& node) {
           join_conv_bias(graph, node, *conv, *added))
         return true;
     }
-    Node* const inner = sole_layer_of(graph, product, "InnerProduct");
+    Node* inner = sole_layer_of(graph, product, "InnerProduct");
+    if (inner == nullptr) inner = sole_layer_of(graph, product, "Embed");
     if (inner == nullptr || inner->inputs.size() != 2) continue;
     const int64_t outputs = inner->call().get_int("num_output", 0);
     Value* const bias = bias_vector(graph, added, outputs);
@@ -143,7 +144,7 @@ bool join_bias(Graph& graph, Node& node) {
       if (attribute.name() != "bias_term") attributes.push_back(attribute);
     }
     Node& joined = graph.substitute_layer(
-        node, "InnerProduct", {inner->input(0), inner->input(1), bias}, std::move(attributes));
+        node, inner->op(), {inner->input(0), inner->input(1), bias}, std::move(attributes));
     joined.message.set_name(inner->message.name());
     return true;
   }
