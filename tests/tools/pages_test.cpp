@@ -357,6 +357,7 @@ TEST_P(LayerPages, HaveTestsOfValuesAndGradients) {
                                                   "ImageData",
                                                   "Input",
                                                   "MemoryData",
+                                                  "OnnxOperator",
                                                   "PriorBox",
                                                   "PriorBoxClustered",
                                                   "Proposal",
