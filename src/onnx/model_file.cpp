@@ -171,12 +171,16 @@ class ExternalData {
     const auto type = static_cast<ElementType>(tensor.data_type());
     if (!is_supported(type))
       fail(tensor, "values of ", type_name(tensor.data_type()), " are not supported");
-    const Shape shape({tensor.dims().begin(), tensor.dims().end()});
-    size_t bytes = 0;
-    if (__builtin_mul_overflow(static_cast<size_t>(shape.count()), element_size(type), &bytes) ||
-        bytes > static_cast<size_t>(INT64_MAX))
-      fail(tensor, "its shape ", shape.str(), " is too large");
-    return bytes;
+    try {
+      const Shape shape({tensor.dims().begin(), tensor.dims().end()});
+      size_t bytes = 0;
+      if (__builtin_mul_overflow(static_cast<size_t>(shape.count()), element_size(type), &bytes) ||
+          bytes > static_cast<size_t>(INT64_MAX))
+        throw Error("shape ", shape.str(), " is too large");
+      return bytes;
+    } catch (const Error& error) {
+      fail(tensor, "its ", error.message());
+    }
   }
 
   /// Error unless the file lies in the model's folder, links followed.
