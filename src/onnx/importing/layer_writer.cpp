@@ -77,6 +77,10 @@ struct LayerWriter::Weights {
 LayerWriter::LayerWriter(const Graph& graph) : graph_(graph) {
   for (const Value* input : graph.inputs) taken_blobs_.insert(input->name);
   for (const Value* output : graph.outputs) taken_blobs_.insert(output->name);
+  for (const Node* node : graph.nodes) {
+    std::string name = weights_name_of(*node);
+    if (!name.empty()) names_of_weights_.insert(std::move(name));
+  }
 }
 
 LayerWriter::Mark LayerWriter::mark() const {
@@ -115,6 +119,9 @@ std::string LayerWriter::unused(std::string_view wanted, bool is_blob) {
 
 std::string LayerWriter::layer_name(const Node& node, std::string_view step) {
   std::string name = layer_name_of(node);
+  // What prepares the input of a layer with weights must not take its name.
+  if (step.empty() && names_of_weights_.contains(name) && weights_name_of(node).empty())
+    name += text("_", operator_word_of(node));
   if (!step.empty()) name += text("_", step);
   return unused(name, false);
 }

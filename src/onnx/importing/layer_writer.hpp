@@ -99,6 +99,7 @@ class LayerWriter {
   std::map<const Value*, std::string> blobs_;
   std::set<std::string, std::less<>> shared_;  // blobs of several values
   std::set<std::string, std::less<>> taken_blobs_, taken_layers_;
+  std::set<std::string, std::less<>> names_of_weights_;  // of the layers that will have them
   std::map<std::string, int, std::less<>> numbers_;
   double written_bytes_ = 0;  // of weights
   std::vector<Weights> weights_;

@@ -192,14 +192,21 @@ std::string name_from_node(const Node& node) {
 
 }  // namespace
 
-std::string layer_name_of(const Node& node) {
+std::string weights_name_of(const Node& node) {
   for (const Value* input : node.inputs) {
     if (input == nullptr || input->weight.empty() || input->values().count() < 2) continue;
     std::string name = name_from_weight(input->weight);
     if (!name.empty()) return name;
   }
-  return name_from_node(node);
+  return {};
 }
+
+std::string layer_name_of(const Node& node) {
+  std::string name = weights_name_of(node);
+  return name.empty() ? name_from_node(node) : name;
+}
+
+std::string operator_word_of(const Node& node) { return lower(node.op()); }
 
 std::string constant_name_of(const Value& value) {
   if (!value.weight.empty()) {
