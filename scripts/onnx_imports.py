@@ -20,7 +20,7 @@ def text_of_training(deploy, label_shape, classes, outputs):
     def data(match):
         top, shape = match.group(1), match.group(2)
         return (f'layer {{ name: "{top}" type: "DummyData" top: "{top}" dummy_data_param {{ shape {{ {shape} }} '
-                'data_filler { type: "gaussian" std: 1 } refill: false } }')
+                'data_filler { type: "gaussian" std: 1 } } }')
 
     text = re.sub(r'layer \{\s*name: "[^"]*"\s*type: "Input"\s*top: "([^"]*)"\s*input_param \{\s*shape \{([^}]*)\}\s*\}\s*\}', data, deploy)
     shape = " ".join(f"dim: {size}" for size in label_shape)
@@ -67,6 +67,8 @@ def check(program, write, trains, tolerance):
         layers = len(net.layers)
         others = sorted({layer.name for layer in net.layers if layer.type == "OnnxOperator"})
         try:
+            for name, value in zip(net.inputs, inputs):
+                net.blobs[name].reshape(*value.shape)
             given = net.forward(**{name: value for name, value in zip(net.inputs, inputs)})
             names = net.outputs
             differences = []

@@ -52,7 +52,7 @@ def made_weights(deploy, folder):
     import crema
     random = numpy.random.default_rng(1)
     crema.set_context(crema.Context(seed=1, tune=False))
-    net = crema.Net(deploy)
+    net = crema.Net(deploy, backward=True)
     kinds = {layer.name: layer.type for layer in net.layers}
     for name, blobs in net.params.items():
         if kinds[name] == "BatchNorm":

@@ -68,12 +68,14 @@ void prove(Net& net, const std::string& model, const OnnxReport& report) {
   options.fuse = false;
   Net again(model, net.context(), options);
   const NetComparison comparison = compare_nets(net, again, output_tolerance());
-  bool good = print_differences(comparison.outputs, output_tolerance(), "imported again") &&
-              comparison.only_a.empty() && comparison.only_b.empty();
-  for (const std::string& name : comparison.only_a)
-    std::printf("output '%s' is not in the model\n", printable(name).c_str());
-  for (const std::string& name : comparison.only_b)
-    std::printf("the model has an output '%s' of its own\n", printable(name).c_str());
+  bool good = print_differences(comparison.outputs, output_tolerance(), "imported again");
+  const auto differ = [&](const std::vector<std::string>& names, const char* what) {
+    for (const std::string& name : names)
+      std::printf("output '%s' %s imported again\n", printable(name).c_str(), what);
+    good = good && names.empty();
+  };
+  differ(comparison.only_a, "is not there");
+  differ(comparison.only_b, "is new");
   if (!report.custom.empty()) {
     std::printf("onnxruntime does not know the domain \"crema\" of %s\n",
                 printable_message(joined(report.custom)).c_str());

@@ -78,7 +78,7 @@ ${listed}  };
 list(APPEND sources "${pages}" "${settings}" "${CREMA_GENERATED_DIR}/commands.cpp")
 function(crema_compile_tools target)
   crema_flags(${target})
-  crema_compile_loops(${target})
+  crema_compile_quickly(${target})
   crema_compile_together(${target} ${sources})
   target_precompile_headers(${target} REUSE_FROM crema_headers)
   target_compile_definitions(${target} PRIVATE CREMA_VERSION="${PROJECT_VERSION}")

@@ -31,8 +31,15 @@ std::vector<Reader> readers_of(const Net& net, const std::string& blob) {
 struct Contents {
   enum class Kind : uint8_t { numbers, indices, marks, boxes } kind = Kind::numbers;
   int64_t below = 2;  // of indices
-  double mark = 1;
+  double mark = 1;    // of marks
 };
+
+/// Whether 1 there says that a sequence goes on.
+bool reads_marks(const Reader& reader) {
+  const std::string& type = reader.layer->type();
+  const bool recurrent = type == "LSTM" || type == "GRU" || type == "RNN" || type == "LSTMUnit";
+  return recurrent && reader.bottom == (type == "LSTMUnit" ? 2 : 1);
+}
 
 Contents contents_of(const Net& net, const std::string& input) {
   constexpr int64_t kFew = 2;
@@ -52,16 +59,14 @@ Contents contents_of(const Net& net, const std::string& input) {
                             param.bottom_type(bottom) == onnx::TensorProto::BFLOAT16;
       if (!is_float) return {Contents::Kind::indices, kFew};
     }
-    const bool recurrent = type == "LSTM" || type == "GRU" || type == "RNN" || type == "LSTMUnit";
-    if (recurrent && bottom == (type == "LSTMUnit" ? 2 : 1)) return {.kind = Contents::Kind::marks};
-    if (type == "Power" && layer->param().top(0) != input) {
-      // Marks that a layer makes of zeros.
+    if (reads_marks({layer, bottom})) return {Contents::Kind::marks};
+    if (type == "Power") {
+      // Marks that are made of zeros.
       const PowerParameter& power = layer->param().power_param();
-      Contents contents = contents_of(net, layer->param().top(0));
-      if (contents.kind == Contents::Kind::marks && power.power() == 1 && power.scale() != 0) {
-        contents.mark = (contents.mark - static_cast<double>(power.shift())) /
-                        static_cast<double>(power.scale());
-        return contents;
+      if (power.power() == 1 && power.scale() != 0 &&
+          std::ranges::any_of(readers_of(net, layer->param().top(0)), reads_marks)) {
+        const double shift = power.shift(), scale = power.scale();
+        return {.kind = Contents::Kind::marks, .mark = (1 - shift) / scale};
       }
     }
     if ((type.starts_with("ROI") || type.starts_with("PSROI")) && bottom == 1)

@@ -174,13 +174,12 @@ class ExternalData {
     try {
       const Shape shape({tensor.dims().begin(), tensor.dims().end()});
       size_t bytes = 0;
-      if (!__builtin_mul_overflow(static_cast<size_t>(shape.count()), element_size(type), &bytes) &&
-          bytes <= static_cast<size_t>(INT64_MAX))
-        return bytes;
-      fail(tensor, "its shape ", shape.str(), " is too large");
+      if (__builtin_mul_overflow(static_cast<size_t>(shape.count()), element_size(type), &bytes) ||
+          bytes > static_cast<size_t>(INT64_MAX))
+        throw Error("shape ", shape.str(), " is too large");
+      return bytes;
     } catch (const Error& error) {
-      if (error.message().starts_with("tensor ")) throw;
-      fail(tensor, error.message());
+      fail(tensor, "its ", error.message());
     }
   }
 

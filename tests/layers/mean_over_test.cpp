@@ -197,6 +197,8 @@ void add_measures(std::vector<MeanCase>& all) {
   }
   for (const char* operation : {"SUM", "ASUM", "SUMSQ"})
     add("Reduction", text("reduction_param { operation: ", operation, " }"), {maps});
+  for (const char* operation : {"SUM", "L1", "SUM_SQUARE"})
+    add("Reduce", text("reduce_param { operation: ", operation, " }"), {maps});
 }
 
 const std::vector<MeanCase>& mean_cases() {

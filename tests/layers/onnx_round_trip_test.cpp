@@ -2,6 +2,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "analysis/compare_nets.hpp"
+#include "crema/onnx.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "onnx/exporting/exporter.hpp"
@@ -59,6 +61,12 @@ TEST_P(LayerRoundTrip, GivesTheSame) {
     if ((base.type.empty() ? base.name : base.type) != type) continue;
     for (const bool varied : {false, true}) {
       Net net(net_of_base(base), context, {.phase = Phase::test, .fuse = false});
+      ++compared;
+      if (computed_outputs(net).empty()) continue;  // a model has outputs; the layer gives none
+      if (base.settings.find("in_test: true") != std::string::npos) {
+        expect_error([&] { save_onnx(net, "never.onnx"); }, {"random numbers"});
+        continue;
+      }
       if (varied) vary_parameters(net);
       give_values(base, net);
       for (const int opset : {13, 17, 21}) {
@@ -66,7 +74,6 @@ TEST_P(LayerRoundTrip, GivesTheSame) {
             << base.name << ", opset " << opset << (varied ? ", varied" : "");
       }
     }
-    ++compared;
   }
   EXPECT_GT(compared, 0) << "no net of the type in settings_effect_bases.cpp";
 }

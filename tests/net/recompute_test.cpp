@@ -162,7 +162,7 @@ std::vector<Row> other_rows() {
   const std::string recurrent = "recurrent_param { num_output: 3 " + kFiller + "}";
   return {
       {"Arithmetic", {x, uniform({6, 1})}},
-      {"Arithmetic", {x, uniform({6})}, {}, "arithmetic_param { operation: MUL }"},
+      {"Arithmetic", {x, uniform({1, 6})}, {}, "arithmetic_param { operation: MUL }"},
       {"Arithmetic", {x, x}, {}, "arithmetic_param { operation: MAX }"},
       {"Attention",
        {uniform({2, 3, 4}), uniform({2, 5, 4}), uniform({2, 5, 4})},
@@ -204,7 +204,7 @@ std::vector<Row> other_rows() {
       {"Reduction", {x}, {}, "reduction_param { operation: SUMSQ axis: 2 }"},
       {"Scale", {x}, {}, "scale_param { bias_term: true }"},
       {"Softmax", {x}},
-      {"Where", {x, x, uniform({6})}},
+      {"Where", {x, x, uniform({1, 6})}},
   };
 }
 

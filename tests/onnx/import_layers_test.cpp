@@ -256,6 +256,28 @@ TEST(ImportLayers, WhatNobodyReadsIsSilenced) {
   EXPECT_EQ(types_of(net), "TopK Silence");
 }
 
+TEST(ImportLayers, NodesThatShareWeightsHaveNamesOfTheirOwn) {
+  TestModel model;
+  model.input("x", {2, 4}).weight("first.weight", Shape{4});
+  model.node("LayerNormalization", {"x", "first.weight"}, {"a"}, {}, "/first/LayerNormalization");
+  model.node("LayerNormalization", {"a", "first.weight"}, {"y"}, {}, "/second/LayerNormalization");
+  model.output("y");
+  const NetParameter net = expect_same(model);
+  EXPECT_EQ(net.layer(1).name(), "first");
+  EXPECT_EQ(net.layer(2).name(), "second");
+}
+
+TEST(ImportLayers, WeightsThatAreRepeatedForSamplesLearn) {
+  TestModel model;
+  model.input("x", {2, 3, 4}).weight("class_token", Shape{1, 1, 4});
+  model.indices("one", {2, 1, 4}).node("Expand", {"class_token", "one"}, {"t"});
+  model.node("Concat", {"t", "x"}, {"y"}, {int_attribute("axis", 1)}).output("y");
+  const NetParameter net = expect_same(model);
+  ASSERT_EQ(types_of(net), "Parameter Expand Concat");
+  EXPECT_EQ(net.layer(1).name(), "class_token");
+  EXPECT_EQ(net.layer(1).param_size(), 0);
+}
+
 TEST(ImportLayers, NamesOfDifferentExporters) {
   const auto name_of = [](const std::string& weight, const std::string& node) {
     TestModel model;

@@ -198,6 +198,7 @@ TEST_F(ModelFile, OtherFilesAreNoModels) {
 
 TEST_F(ModelFile, SizesBeyondAllMemoryAreRefused) {
   for (const int64_t size : {int64_t{1} << 62, INT64_MAX, int64_t{-1}, int64_t{1} << 40}) {
+    SCOPED_TRACE(size);
     ModelProto hostile = model();
     hostile.mutable_graph()->mutable_initializer(0)->set_dims(0, size);
     expect_error([&] { import_model(hostile); }, {"'w'"});

@@ -66,7 +66,8 @@ class OnnxCliTest : public CliTest {
     ASSERT_EQ(made.status, 0) << made.text;
   }
   std::string metadata(const std::string& key) const {
-    for (const auto& entry : onnx::read_model(model_).metadata_props()) {
+    const onnx::ModelProto model = onnx::read_model(model_);
+    for (const auto& entry : model.metadata_props()) {
       if (entry.key() == key) return entry.value();
     }
     return "";
@@ -202,7 +203,7 @@ TEST_F(OnnxCliTest, RefusesWhatItCannotWrite) {
   expect_refusal(exporting("--input " + path("none.npy")), {"none.npy"});
   expect_refusal(exporting("--input image=" + path("none.npy")), {"there is no 'image'", "data"});
   expect_refusal("export-onnx --model " + net() + " -o " + model_,
-                 {"2 layers", "'x' (DummyData)", "'loss' (SoftmaxWithLoss)", "crema deploy"});
+                 {"'loss' (SoftmaxWithLoss)", "crema deploy"});
   EXPECT_FALSE(fs::exists(model_));
   make_model();
   const std::string before = read_file(model_);

@@ -61,6 +61,23 @@ void GraphBuilder::begin_layer(std::string_view name, bool open_batch) {
   first_node_ = graph_.node_size();
 }
 
+void GraphBuilder::finish_layer() {
+  const int last = graph_.node_size() - 1;
+  if (last <= first_node_ || graph_.node(first_node_).name() != layer_) return;
+  NodeProto& first = *graph_.mutable_node(first_node_);
+  NodeProto& named = *graph_.mutable_node(last);
+  first.set_name(new_node_name(first.op_type()));
+  node_names_.erase(named.name());
+  named.set_name(layer_);
+}
+
+std::string GraphBuilder::new_node_name(std::string_view op) {
+  const std::string base = text(layer_.empty() ? "" : layer_ + "/", op);
+  std::string name = base;
+  for (int i = 1; !node_names_.insert(name).second; ++i) name = text(base, "_", i);
+  return name;
+}
+
 void GraphBuilder::finish(const std::string& x, const std::string& output) {
   if (unnamed_.erase(x) == 0) return alias(output, x);
   for (int i = first_node_; i < graph_.node_size(); ++i) {
@@ -89,13 +106,9 @@ NodeProto& GraphBuilder::add_message(std::string_view op, const Names& inputs, N
                                      const Attributes& attributes) {
   NodeProto& node = *graph_.add_node();
   node.set_op_type(std::string(op));
-  // The first node has the layer's name, later ones say what they do behind it.
+  // finish_layer() gives the last one the layer's name.
   std::string name = layer_.empty() ? std::string(op) : layer_;
-  if (!node_names_.insert(name).second) {
-    const std::string base = text(layer_.empty() ? "" : layer_ + "/", op);
-    name = base;
-    for (int i = 1; !node_names_.insert(name).second; ++i) name = text(base, "_", i);
-  }
+  if (!node_names_.insert(name).second) name = new_node_name(op);
   node.set_name(name);
   for (const std::string& input : inputs) node.add_input(resolved(input));
   for (std::string& output : outputs) {

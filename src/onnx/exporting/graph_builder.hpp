@@ -31,6 +31,8 @@ class GraphBuilder {
   /// Nodes that are added from now on belong to this layer: they are called after it. `open_batch`:
   /// axis 0 of what it reads can have any size, so its present size may not be in constants.
   void begin_layer(std::string_view name, bool open_batch = false);
+  /// The last node of the layer gets its name, others are "layer/Operator": it gives the top.
+  void finish_layer();
   bool open_batch() const { return open_batch_; }
   /// Error with the reason if axis 0 is open.
   void need_fixed_batch(std::string_view why) const;
@@ -110,6 +112,7 @@ class GraphBuilder {
   void remove_unused(const Names& outputs);
 
  private:
+  std::string new_node_name(std::string_view op);
   NodeProto& add_message(std::string_view op, const Names& inputs, Names& outputs,
                          const Attributes& attributes);
 

@@ -117,6 +117,7 @@ class Exporting {
       graph_.begin_layer(entry.layer->name(), entry.reads_open_batch);
       const int first = graph_.graph().node_size();
       exporter(layer, graph_);
+      graph_.finish_layer();
       for (int i = first; i < graph_.graph().node_size(); ++i) {
         if (graph_.graph().node(i).domain() == "crema")
           report.custom.push_back(text(entry.layer->name(), " (", type, ")"));

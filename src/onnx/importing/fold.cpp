@@ -20,6 +20,9 @@ bool moves_numbers(const Node& node) {
                                                               "Squeeze",  "Unsqueeze", "Flatten"};
   if (!node.message.domain().empty()) return false;
   if (is_one_of(node.op(), kMoving)) return true;
+  if (node.op() == "Expand")
+    return node.output() != nullptr &&
+           node.input(0)->shape().count() == node.output()->shape().count();
   return node.op() == "Cast" && node.output() != nullptr && is_float(node.output()->type());
 }
 
@@ -80,6 +83,10 @@ bool takes_folding(Graph& graph, const Node& node, const Operator& entry) {
   const bool has_constants = std::ranges::all_of(
       node.inputs, [](const Value* input) { return input == nullptr || input->is_constant(); });
   if (!has_constants) return false;
+  // A weight that is repeated for each sample still learns.
+  const bool repeats_weight = node.is("Expand") && !node.input(0)->weight.empty() &&
+                              node.input(0)->shape() != node.output()->shape();
+  if (repeats_weight) return false;
   if (shares_bytes(node)) return true;
   double bytes = 0, elements = 0;
   for (const Value* output : node.outputs) {

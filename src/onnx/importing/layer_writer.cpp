@@ -77,10 +77,6 @@ struct LayerWriter::Weights {
 LayerWriter::LayerWriter(const Graph& graph) : graph_(graph) {
   for (const Value* input : graph.inputs) taken_blobs_.insert(input->name);
   for (const Value* output : graph.outputs) taken_blobs_.insert(output->name);
-  for (const Node* node : graph.nodes) {
-    std::string name = weights_name_of(*node);
-    if (!name.empty()) names_of_weights_.insert(std::move(name));
-  }
 }
 
 LayerWriter::Mark LayerWriter::mark() const {
@@ -117,17 +113,23 @@ std::string LayerWriter::unused(std::string_view wanted, bool is_blob) {
   return name;
 }
 
+// Weights that several nodes read name the first one alone: exporters join equal constants.
+const std::string& LayerWriter::name_of(const Node& node) {
+  std::string& name = names_[&node];
+  if (!name.empty()) return name;
+  name = name_of_weights(node);
+  if (name.empty() || !named_.insert(name).second) name = name_of_node(node);
+  return name;
+}
+
 std::string LayerWriter::layer_name(const Node& node, std::string_view step) {
-  std::string name = layer_name_of(node);
-  // What prepares the input of a layer with weights must not take its name.
-  if (step.empty() && names_of_weights_.contains(name) && weights_name_of(node).empty())
-    name += text("_", operator_word_of(node));
+  std::string name = name_of(node);
   if (!step.empty()) name += text("_", step);
   return unused(name, false);
 }
 
 std::string LayerWriter::inner_blob(const Node& node, std::string_view what) {
-  return unused(text(layer_name_of(node), "_", what), true);
+  return unused(text(name_of(node), "_", what), true);
 }
 
 void LayerWriter::set_blob(const Value& value, const std::string& name) {
@@ -382,7 +384,6 @@ void LayerWriter::silence() {
     wanted.insert(layer.bottom().begin(), layer.bottom().end());
   std::vector<std::string> unread;
   for (const LayerParameter& layer : net_.layer()) {
-    if (layer.type() == "Input") continue;
     for (const std::string& top : layer.top()) {
       if (wanted.insert(top).second) unread.push_back(top);
     }

@@ -81,6 +81,7 @@ class LayerWriter {
 
   Mark mark() const;
   void go_back(const Mark& mark);
+  const std::string& name_of(const Node& node);
   std::string layer_name(const Node& node, std::string_view step);
   std::string unused(std::string_view wanted, bool is_blob);
   std::string top_of(const LayerEnd& top, const std::string& layer, size_t index, bool is_only);
@@ -99,8 +100,9 @@ class LayerWriter {
   std::map<const Value*, std::string> blobs_;
   std::set<std::string, std::less<>> shared_;  // blobs of several values
   std::set<std::string, std::less<>> taken_blobs_, taken_layers_;
-  std::set<std::string, std::less<>> names_of_weights_;  // of the layers that will have them
   std::map<std::string, int, std::less<>> numbers_;
+  std::map<const Node*, std::string> names_;
+  std::set<std::string, std::less<>> named_;  // what weights gave a name to
   double written_bytes_ = 0;  // of weights
   std::vector<Weights> weights_;
   std::set<std::string, std::less<>> outputs_;  // tops that are outputs of the model

@@ -180,7 +180,9 @@ std::string name_from_path(const Node& node, std::string_view path) {
   return is_again ? modules + last.substr(number) : modules;
 }
 
-std::string name_from_node(const Node& node) {
+}  // namespace
+
+std::string name_of_node(const Node& node) {
   const std::string& name = node.message.name();
   if (name.starts_with("/")) {
     const std::string found = name_from_path(node, name);
@@ -190,9 +192,7 @@ std::string name_from_node(const Node& node) {
   return rest.empty() ? lower(node.op()) : std::string(rest);
 }
 
-}  // namespace
-
-std::string weights_name_of(const Node& node) {
+std::string name_of_weights(const Node& node) {
   for (const Value* input : node.inputs) {
     if (input == nullptr || input->weight.empty() || input->values().count() < 2) continue;
     std::string name = name_from_weight(input->weight);
@@ -200,13 +200,6 @@ std::string weights_name_of(const Node& node) {
   }
   return {};
 }
-
-std::string layer_name_of(const Node& node) {
-  std::string name = weights_name_of(node);
-  return name.empty() ? name_from_node(node) : name;
-}
-
-std::string operator_word_of(const Node& node) { return lower(node.op()); }
 
 std::string constant_name_of(const Value& value) {
   if (!value.weight.empty()) {

@@ -8,13 +8,11 @@
 
 namespace crema::onnx {
 
-/// "layer1.0.conv1" of a node that reads "layer1.0.conv1.weight", or that is called
-/// "/layer1/layer1.0/conv1/Conv"; the operator in lower case where neither tells anything.
-std::string layer_name_of(const Node& node);
-/// The same of weights alone; "" if the node has none that are named.
-std::string weights_name_of(const Node& node);
-/// "reshape": a word for what the node does.
-std::string operator_word_of(const Node& node);
+/// "layer1.0.conv1" of a node that reads "layer1.0.conv1.weight"; "" where weights tell nothing.
+std::string name_of_weights(const Node& node);
+/// "layer1.0.conv1" of a node that is called "/layer1/layer1.0/conv1/Conv"; the operator in lower
+/// case where its name tells nothing.
+std::string name_of_node(const Node& node);
 /// The name of a layer that holds the constant.
 std::string constant_name_of(const Value& value);
 

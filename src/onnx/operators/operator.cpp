@@ -264,6 +264,7 @@ void infer(const Operator& entry, Call& call) {
       if (output.type == TensorProto::UNDEFINED)
         call.fail("output ", i, " ('", call.node().output(static_cast<int>(i)),
                   "') is one that it does not give with these attributes and inputs");
+      checked_count(output.shape);
       // What follows from a bound is one.
       if (is_bound && !output.constant) call.give_bound(i, output.type, output.shape);
     }

@@ -34,6 +34,12 @@ TopKChoice top_k_of(const Call& call) {
 }
 
 void infer_top_k(Call& call) {
+  if (call.opset() >= 10 && !call.is_constant(1)) {
+    // As many as detectors found.
+    call.give_bound(0, call.type(0), call.shape(0));
+    call.give_bound(1, TensorProto::INT64, call.shape(0));
+    return;
+  }
   const TopKChoice choice = top_k_of(call);
   if (choice.is_bound) {
     call.give_bound(0, call.type(0), choice.shape);

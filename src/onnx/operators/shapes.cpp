@@ -134,8 +134,11 @@ void evaluate_transpose(Call& call) {
 }
 
 void infer_expand(Call& call) {
-  const Shape wanted(call.constant(1, "shape").integers());
-  call.give(0, call.type(0), broadcast(call.shape(0), wanted));
+  const std::vector<int64_t> sizes = call.constant(1, "shape").integers();
+  for (const int64_t size : sizes) {
+    if (size < 0) call.fail("its shape has a size of ", size);
+  }
+  call.give(0, call.type(0), broadcast(call.shape(0), Shape(sizes)));
 }
 
 void evaluate_expand(Call& call) {

@@ -39,13 +39,19 @@ def _read_set() -> bytes:
         return file.read()
 
 
-def _merged(serialised: bytes) -> Any:
-    """The files of a descriptor set as one file."""
+def _merged(serialised: bytes, pool: Any) -> Any:
+    """The files of a descriptor set as one file. Those of another package, such as the messages of ONNX, are added to the pool
+    as they are."""
     files = descriptor_pb2.FileDescriptorSet.FromString(serialised).file
+    package = next(file.package for file in files
+                   if any(message.name == "NetParameter" for message in file.message_type))
     # Without a syntax it is proto2, as all of these files are.
-    merged = descriptor_pb2.FileDescriptorProto(
-        name="caffe/proto/caffe.proto", package=files[0].package)
+    merged = descriptor_pb2.FileDescriptorProto(name="caffe/proto/caffe.proto", package=package)
     for file in files:
+        if file.package != package:
+            pool.AddSerializedFile(file.SerializeToString())
+            merged.dependency.append(file.name)
+            continue
         merged.message_type.extend(file.message_type)
         merged.enum_type.extend(file.enum_type)
         merged.extension.extend(file.extension)
@@ -54,7 +60,7 @@ def _merged(serialised: bytes) -> Any:
 
 _factory: Any = message_factory
 _pool = descriptor_pool.DescriptorPool()
-_file = _merged(_read_set())
+_file = _merged(_read_set(), _pool)
 _pool.AddSerializedFile(_file.SerializeToString())
 DESCRIPTOR = _pool.FindFileByName(_file.name)
 del _file

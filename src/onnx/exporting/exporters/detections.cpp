@@ -15,6 +15,7 @@ struct Candidates {
   std::string boxes;   // (1, P, 4): edges; or (K, P, 4): for each class
   std::string scores;  // (1, K, P); or (K, 1, P)
   bool boxes_of_class = false;
+  bool may_be_turned = false;  // an upper edge may be below the lower one
 };
 
 struct Choice {
@@ -29,9 +30,16 @@ struct Choice {
 /// falling score.
 std::string chosen(GraphBuilder& graph, const Candidates& all, const Choice& choice,
                    int64_t image) {
+  // Boxes that are turned overlap none. The operator would turn them back: without extent, they
+  // overlap none there either.
+  std::string compared = all.boxes;
+  if (all.may_be_turned) {
+    const Names edges = graph.split(all.boxes, 2, {2, 2});
+    compared = graph.concat({edges[0], graph.add("Max", edges)}, 2);
+  }
   const std::string found =
       graph.add("NonMaxSuppression",
-                {all.boxes, all.scores, graph.ints({choice.most_of_class}),
+                {compared, all.scores, graph.ints({choice.most_of_class}),
                  graph.constant(Array::of_doubles(TensorProto::FLOAT, Shape{1},
                                                   std::vector<double>{choice.threshold})),
                  graph.constant(Array::of_doubles(TensorProto::FLOAT, Shape{1},
@@ -152,7 +160,8 @@ void export_detection_output(const ExportedLayer& layer, GraphBuilder& graph) {
   choice.most = s.keep_top_k();
   Names rows;
   for (int64_t n = 0; n < images; ++n) {
-    Candidates all{image_of(graph, boxes, n, images), image_of(graph, scores, n, images), !shared};
+    Candidates all{image_of(graph, boxes, n, images), image_of(graph, scores, n, images), !shared,
+                   s.code_type() != PriorBoxParameter::CENTER_SIZE};
     if (!shared) {
       all.boxes = graph.squeeze(all.boxes, {0});            // (classes, P, 4)
       all.scores = graph.transpose(all.scores, {1, 0, 2});  // (classes, 1, P)
