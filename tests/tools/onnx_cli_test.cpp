@@ -304,7 +304,8 @@ TEST_F(OnnxCliTest, FineTunesFromAModel) {
   make_model();
   const std::string data =
       "layer { name: 'data' type: 'DummyData' top: 'data' top: 'label' dummy_data_param { shape { "
-      "dim: 4 dim: 3 dim: 8 dim: 8 } shape { dim: 4 } data_filler { type: 'gaussian' std: 1 } } }";
+      "dim: 4 dim: 3 dim: 8 dim: 8 } shape { dim: 4 } data_filler { type: 'gaussian' std: 1 } "
+      "data_filler { type: 'constant' value: 1 } } }";
   std::string text = kNet;
   const size_t begin = text.find("layer {"), end = text.find('\n', begin);
   text.replace(begin, end - begin, data);
