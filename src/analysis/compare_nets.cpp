@@ -103,13 +103,13 @@ void fill(T* values, const Shape& shape, const Contents& contents, uint64_t seed
   }
 }
 
-/// The layer whose top is the blob; the last one of several in place.
-std::string maker_of(const Net& net, const std::string& blob) {
-  std::string maker;
+/// The layer whose top is the blob, the last one of several in place; null for inputs.
+const Layer* maker_of(const Net& net, const std::string& blob) {
+  const Layer* maker = nullptr;
   for (const Layer* layer : net.layers()) {
     if (layer->is_input()) continue;
     for (const std::string& top : layer->param().top()) {
-      if (top == blob) maker = layer->name();
+      if (top == blob) maker = layer;
     }
   }
   return maker;
@@ -198,11 +198,16 @@ NetComparison compare_nets(Net& a, Net& b, double tolerance) {
                           const std::string& other) {
     ValueDifference difference = difference_of(name, first.output(name), second.output(other));
     difference.other = other;
-    difference.layer = maker_of(first, name);
+    if (const Layer* const maker = maker_of(first, name)) difference.layer = maker->name();
     return difference;
   };
   for (const std::string& name : a.blob_names()) {
     if (std::ranges::count(a.inputs(), name) > 0 || !b.has_blob(name)) continue;
+    // Where one net works in place, its last version of the blob is another value.
+    const Layer* const ours = maker_of(a, name);
+    const Layer* const theirs = maker_of(b, name);
+    if (ours == nullptr || theirs == nullptr) continue;
+    if (ours->name() != theirs->name() && ours->type() != theirs->type()) continue;
     std::optional<ValueDifference> difference;
     try {
       difference = compare(a, b, name, name);
