@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -12,8 +11,8 @@
 #include "core/utf8.hpp"
 #include "crema/onnx.hpp"
 #include "crema/parameter_arena.hpp"
-#include "crema/random.hpp"
 #include "model/whole_file.hpp"
+#include "onnx/exporting/preprocess.hpp"
 #include "onnx/importing/net_file.hpp"
 #include "onnx/model_file.hpp"
 #include "tools/command.hpp"
@@ -63,60 +62,34 @@ class FolderBeside {
   fs::path path_;
 };
 
-/// Gives the first input of the model random pixels, and that of the net what its training makes of
-/// them.
-void fill_pixels(Net& net, Net& model, const Origin& origin) {
-  constexpr double kPixels = 255;
-  const TransformationParameter& transform = origin.transform();
-  const auto& means =
-      transform.mean_value().empty() ? origin.channel_mean() : transform.mean_value();
-  const Tensor& like = net.input(net.inputs()[0]);
-  const int64_t images = like.shape()[0], channels = like.shape()[1], each = like.shape().count(2);
-  Random random(1, 0);
-  auto* const pixels = model.input(model.inputs()[0]).overwrite<float>();
-  auto* const values = net.input(net.inputs()[0]).overwrite<float>();
-  for (int64_t i = 0; i < images * channels * each; ++i)
-    pixels[i] = static_cast<float>(std::floor(random.uniform(0, kPixels + 1)));
-  for (int64_t n = 0; n < images; ++n) {
-    for (int64_t c = 0; c < channels; ++c) {
-      const int64_t from = channels == 3 && !transform.bgr2rgb() ? channels - 1 - c : c;
-      const int m = means.size() == 1 ? 0 : static_cast<int>(c);
-      const float mean = means.empty() ? 0 : means[m];
-      for (int64_t i = 0; i < each; ++i) {
-        values[(n * channels + c) * each + i] =
-            (pixels[(n * channels + from) * each + i] - mean) * transform.scale();
-      }
-    }
-  }
+/// What the model takes where the net takes the values of its inputs.
+NamedArrays model_inputs(Net& net, const Origin& origin) {
+  NamedArrays inputs = inputs_of(net);
+  if (!FLAGS_preprocess) return inputs;
+  const auto images = std::ranges::find_if(
+      inputs, [](const auto& input) { return input.second.shape().rank() == 4; });
+  if (images != inputs.end()) images->second = onnx::pixels_behind(origin, images->second);
+  return inputs;
 }
 
 /// Error unless the model gives what the net gives.
 void prove(Net& net, const std::string& model, const OnnxReport& report, const Origin& origin) {
-  if (FLAGS_preprocess && !FLAGS_input.empty())
-    throw Error("--input has no effect with --preprocess: the proof takes random pixels");
   fill_inputs(net, arrays_of_flag(FLAGS_input, net.inputs()));
+  net.forward();
+  const NamedArrays inputs = model_inputs(net, origin);
   NetOptions options = net_options(Phase::test);
   options.fuse = false;
   Net again(model, net.context(), options);
-  for (const std::string& name : net.inputs()) {
-    if (FLAGS_preprocess) again.input(name).copy_from(net.input(name));
-  }
-  if (FLAGS_preprocess) fill_pixels(net, again, origin);
-  const NetComparison comparison = compare_nets(
-      net, again, output_tolerance(), FLAGS_preprocess ? Inputs::as_they_are : Inputs::copied);
-  bool good = print_differences(comparison.outputs, output_tolerance(), "imported again");
-  const auto differ = [&](const std::vector<std::string>& names, const char* what) {
-    for (const std::string& name : names)
-      std::printf("output '%s' %s imported again\n", printable(name).c_str(), what);
-    good = good && names.empty();
-  };
-  differ(comparison.only_a, "is not there");
-  differ(comparison.only_b, "is new");
+  fill_inputs(again, inputs);
+  again.forward();
+  NamedArrays outputs;
+  for (const std::string& name : again.outputs()) outputs.emplace_back(name, again.output(name));
+  bool good = print_differences(differences_of(net, outputs), output_tolerance(), "imported again");
   if (!report.custom.empty()) {
     std::printf("onnxruntime does not know the domain \"crema\" of %s\n",
                 printable_message(joined(report.custom)).c_str());
   } else {
-    const RuntimeResult runtime = run_onnxruntime(model, inputs_of(again));
+    const RuntimeResult runtime = run_onnxruntime(model, inputs);
     if (runtime.version.empty()) {
       std::printf("not run by onnxruntime: %s\n", printable_message(runtime.why_not).c_str());
     } else {
