@@ -17,7 +17,7 @@ struct ValueDifference {
   std::string layer;    // that makes it in the first net; "" for inputs
   double absolute = 0;  // greatest |a - b|; infinite where one is NaN or infinite and the other not
   double relative = 0;  // `absolute` by the greatest |a|, or by 1 where that is 0
-  std::string problem;  // what cannot be compared: "1x10 and 1x12"; or ""
+  std::string problem;  // what cannot be compared: "1x10 and 1x12", "only NaN"; or ""
 
   bool within(double tolerance) const { return problem.empty() && relative <= tolerance; }
 };
@@ -35,7 +35,11 @@ struct NetComparison {
   double relative() const;
 };
 
-/// The differences of two arrays of values.
+/// The outputs of the net without inputs that nobody reads.
+std::vector<std::string> computed_outputs(const Net& net);
+
+/// The differences of two arrays of values. NaN at the same place of both is equal, unless there is
+/// nothing else.
 ValueDifference difference_of(const std::string& name, const Tensor& a, const Tensor& b);
 
 /// An input of random values that the layers which read it can take: indices for Embed and Gather,
@@ -45,7 +49,8 @@ void fill_input(Net& net, const std::string& name, uint64_t seed);
 
 /// Runs both nets, of phase TEST, and compares what they give. The inputs of `b` get the values of
 /// those of `a`, by name, or in their order if names differ. Error where numbers or shapes of
-/// inputs differ. With NetOptions::keep_all all blobs are compared, else the outputs alone.
+/// inputs differ.  With NetOptions::keep_all all blobs
+/// are compared, else the outputs alone.
 NetComparison compare_nets(Net& a, Net& b, double tolerance);
 
 }  // namespace crema
