@@ -17,7 +17,7 @@ struct ValueDifference {
   std::string layer;    // that makes it in the first net; "" for inputs
   double absolute = 0;  // greatest |a - b|; infinite where one is NaN or infinite and the other not
   double relative = 0;  // `absolute` by the greatest |a|, or by 1 where that is 0
-  std::string problem;  // what cannot be compared: "1x10 and 1x12", "only NaN"; or ""
+  std::string problem;  // what cannot be compared: "1x10 and 1x12"; or ""
 
   bool within(double tolerance) const { return problem.empty() && relative <= tolerance; }
 };
@@ -35,11 +35,7 @@ struct NetComparison {
   double relative() const;
 };
 
-/// The outputs of the net without inputs that nobody reads.
-std::vector<std::string> computed_outputs(const Net& net);
-
-/// The differences of two arrays of values. NaN at the same place of both is equal, unless there is
-/// nothing else.
+/// The differences of two arrays of values.
 ValueDifference difference_of(const std::string& name, const Tensor& a, const Tensor& b);
 
 /// An input of random values that the layers which read it can take: indices for Embed and Gather,

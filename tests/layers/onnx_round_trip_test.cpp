@@ -63,13 +63,16 @@ TEST_P(LayerRoundTrip, GivesTheSame) {
       Net net(net_of_base(base), context, {.phase = Phase::test, .fuse = false});
       ++compared;
       if (computed_outputs(net).empty()) continue;  // a model has outputs; the layer gives none
-      if (base.settings.find("in_test: true") != std::string::npos) {
+      if (type == "Noise") {
         expect_error([&] { save_onnx(net, "never.onnx"); }, {"random numbers"});
         continue;
       }
       if (varied) vary_parameters(net);
       give_values(base, net);
       for (const int opset : {13, 17, 21}) {
+        // Another version of the operator may say something else.
+        const auto own = net.layer("op").param().onnx_operator_param().opset();
+        if (type == "OnnxOperator" && opset != own) continue;
         EXPECT_EQ(round_trip(net, {.opset = opset}), "")
             << base.name << ", opset " << opset << (varied ? ", varied" : "");
       }

@@ -204,7 +204,10 @@ std::vector<Row> other_rows() {
       {"Reduction", {x}, {}, "reduction_param { operation: SUMSQ axis: 2 }"},
       {"Scale", {x}, {}, "scale_param { bias_term: true }"},
       {"Softmax", {x}},
-      {"Where", {x, x, uniform({1, 6})}},
+      {"Where",
+       {x, x, uniform({1, 6})},
+       {},
+       "propagate_down: false propagate_down: true propagate_down: true"},
   };
 }
 

@@ -212,7 +212,13 @@ TEST_F(ModelFile, SizesBeyondAllMemoryAreRefused) {
     sizes.set_data_type(TensorProto::INT64);
     sizes.add_dims(3);
     for (const int64_t each : {size, int64_t{2}, int64_t{kColumns}}) sizes.add_int64_data(each);
-    expect_error([&] { import_model(hostile); }, {"Expand"});
+    expect_error(
+        [&] {
+          const ImportedNet imported = import_model(hostile);
+          Context context;
+          Net(imported.net, context, {.phase = Phase::test});
+        },
+        {});
   }
 }
 

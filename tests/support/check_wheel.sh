@@ -56,3 +56,5 @@ cd /root/first
 PATH=/opt/crema/bin:$PATH exec python /wheels/check_wheel.py "$1"' sh "$caffe" | tee "$root/said"
 }
 timed "trains LeNet, converts, tests and classifies" check
+sed 's/^/   /' "$root/said"
+printf '\n%s' "$report"

@@ -97,7 +97,7 @@ class OnnxCliTest : public CliTest {
 TEST_F(OnnxCliTest, ANetGoesOutAndComesBack) {
   const Output made = run(exporting());
   ASSERT_EQ(made.status, 0) << made.text;
-  expect_says(made, {"prob  absolute", "imported again", "onnxruntime", "of opset 17"});
+  expect_says(made, {"prob ", "absolute ", "imported again", "onnxruntime", "of opset 17"});
   EXPECT_FALSE(made.says("not trained")) << made.text;
   EXPECT_EQ(metadata("crema.labels"), R"(["ant", "bee", "cow"])");
   EXPECT_NE(metadata("crema.origin").find("scale: 0.5"), std::string::npos);
@@ -119,7 +119,7 @@ TEST_F(OnnxCliTest, ANetGoesOutAndComesBack) {
   for (const std::string& other : {model_, back}) {
     const Output same = run("compare " + deploy_ + " " + weights_ + " " + other);
     EXPECT_EQ(same.status, 0) << same.text;
-    expect_says(same, {"conv1", "scale1", "fc", "outputs\nprob", " agree: largest relative"});
+    expect_says(same, {"scale1", "fc", "outputs\nprob", " agree: largest relative"});
     EXPECT_FALSE(same.says("differs")) << same.text;
   }
   NetParameter weights;
@@ -252,14 +252,14 @@ TEST_F(OnnxCliTest, CompareFindsTheFirstThatDiffers) {
   EXPECT_EQ(run(compare + " --tolerance 1000").status, 0);
   // Export proves what it writes by reading it again, so that only reading can see it.
   change_weight("conv1.weight");
-  expect_says(run(compare), {"the first that differs: 'conv1', of layer 'conv1'"});
+  expect_says(run(compare), {"the first that differs: 'scale1', of layer 'relu1'"});
 
   expect_refusal("compare " + model_, {"takes two nets", "got 1"}, 2);
   expect_refusal("compare " + weights_ + " " + model_, {"net.caffemodel", "in front of"}, 2);
   const std::string smaller = write("smaller.prototxt", R"(
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 4 dim: 4 } } }
 layer { name: "prob" type: "Softmax" bottom: "data" top: "prob" })");
-  expect_refusal("compare " + smaller + " " + model_, {"1x3x4x4", "1x3x8x8"}, 2);
+  expect_refusal("compare " + smaller + " " + model_, {"'fc' (InnerProduct)", "keep the size"}, 2);
 }
 
 TEST_F(OnnxCliTest, ModelsAreNetsAndWeightsOfOtherCommands) {
@@ -304,7 +304,8 @@ TEST_F(OnnxCliTest, FineTunesFromAModel) {
   make_model();
   const std::string data =
       "layer { name: 'data' type: 'DummyData' top: 'data' top: 'label' dummy_data_param { shape { "
-      "dim: 4 dim: 3 dim: 8 dim: 8 } shape { dim: 4 } data_filler { type: 'gaussian' std: 1 } } }";
+      "dim: 4 dim: 3 dim: 8 dim: 8 } shape { dim: 4 } data_filler { type: 'gaussian' std: 1 } "
+      "data_filler { type: 'constant' value: 1 } } }";
   std::string text = kNet;
   const size_t begin = text.find("layer {"), end = text.find('\n', begin);
   text.replace(begin, end - begin, data);

@@ -67,9 +67,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-// What is compiled last, for the baseline and once for all sets. Where better sets are there, hardly
-// a processor runs the kernels of the baseline, and with -O3 they take as long to compile as those
-// of another set.
+// What is compiled last, for the baseline and once for all sets. Where better sets are there,
+// hardly a processor runs the kernels of the baseline, and with -O3 they take as long to compile as
+// those of another set.
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_STATIC_TARGET && HWY_TARGETS != HWY_STATIC_TARGET && \
     HWY_COMPILER_GCC_ACTUAL && defined(__OPTIMIZE__)
 #pragma GCC optimize("O1")

@@ -42,6 +42,24 @@ std::string add_preprocessing(const Origin& origin, const Shape& shape, const st
   return x;
 }
 
+Tensor pixels_behind(const Origin& origin, const Tensor& input) {
+  const std::vector<double> means = means_of(origin);
+  const double scale = origin.transform().scale();
+  const Shape& shape = input.shape();
+  const int64_t channels = shape[1], area = shape.count(2);
+  const bool swaps = channels == 3 && !is_rgb(origin);
+  Tensor pixels(shape);
+  auto* const values = pixels.overwrite<float>();
+  for (int64_t i = 0; i < shape.count(); ++i) {
+    const int64_t channel = i / area % channels;
+    const double mean =
+        means.empty() ? 0 : means[means.size() == 1 ? 0 : static_cast<size_t>(channel)];
+    const int64_t to = swaps ? i + (channels - 1 - 2 * channel) * area : i;
+    values[to] = static_cast<float>(input.at(i) / scale + mean);
+  }
+  return pixels;
+}
+
 void add_preprocessing_metadata(const Origin& origin, ModelProto& model) {
   if (!origin.has_transform()) return;
   const auto add = [&](const char* key, std::string value) {

@@ -113,7 +113,7 @@ class Net(NetDisplay):
         self._layers: list[Any] | None = None
         self._params: OrderedDict[str, BlobVec] | None = None
         self._hooks: dict[str, list[Hook]] = {}
-        self._weights: list[bytes] = []  # the files that say where the weights come from
+        self._weights = []  # the files that say where the weights come from
 
     if not TYPE_CHECKING:  # to whom all names would be right
 

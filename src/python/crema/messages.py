@@ -39,31 +39,32 @@ def _read_set() -> bytes:
         return file.read()
 
 
-def _merged(serialised: bytes, pool: Any) -> Any:
-    """The files of a descriptor set as one file. Those of another package, such as the messages of ONNX, are added to the pool
-    as they are."""
+def _merged(serialised: bytes) -> tuple[Any, list[Any]]:
+    """The files of a descriptor set as one file, and those of other packages that it needs."""
     files = descriptor_pb2.FileDescriptorSet.FromString(serialised).file
     package = next(file.package for file in files
                    if any(message.name == "NetParameter" for message in file.message_type))
+    others = [file for file in files if file.package != package]
     # Without a syntax it is proto2, as all of these files are.
-    merged = descriptor_pb2.FileDescriptorProto(name="caffe/proto/caffe.proto", package=package)
+    merged = descriptor_pb2.FileDescriptorProto(
+        name="caffe/proto/caffe.proto", package=package, dependency=[file.name for file in others])
     for file in files:
         if file.package != package:
-            pool.AddSerializedFile(file.SerializeToString())
-            merged.dependency.append(file.name)
             continue
         merged.message_type.extend(file.message_type)
         merged.enum_type.extend(file.enum_type)
         merged.extension.extend(file.extension)
-    return merged
+    return merged, others
 
 
 _factory: Any = message_factory
 _pool = descriptor_pool.DescriptorPool()
-_file = _merged(_read_set(), _pool)
+_file, _others = _merged(_read_set())
+for _other in _others:
+    _pool.AddSerializedFile(_other.SerializeToString())
 _pool.AddSerializedFile(_file.SerializeToString())
 DESCRIPTOR = _pool.FindFileByName(_file.name)
-del _file
+del _file, _others
 
 if hasattr(_factory, "GetMessageClass"):
     _class_of = _factory.GetMessageClass

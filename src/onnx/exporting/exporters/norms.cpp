@@ -51,7 +51,8 @@ std::string with_statistics(const ExportedLayer& layer, GraphBuilder& graph,
   std::string y = graph.add(
       "BatchNormalization",
       {x, graph.floats(channels, own.scale, "scale"), graph.floats(channels, own.bias, "bias"),
-       graph.floats(channels, own.mean, "mean"), graph.floats(channels, own.variance, "variance")},
+       graph.floats(channels, own.mean, "running_mean"),
+       graph.floats(channels, own.variance, "running_var")},
       {{"epsilon", own.eps}});
   return rank == 1 ? graph.reshape(y, std::vector<int64_t>{-1}) : y;
 }
