@@ -103,7 +103,7 @@ class LayerWriter {
   std::map<std::string, int, std::less<>> numbers_;
   std::map<const Node*, std::string> names_;
   std::set<std::string, std::less<>> named_;  // what weights gave a name to
-  double written_bytes_ = 0;  // of weights
+  double written_bytes_ = 0;                  // of weights
   std::vector<Weights> weights_;
   std::set<std::string, std::less<>> outputs_;  // tops that are outputs of the model
   // What a node that is given up takes back.
