@@ -49,8 +49,7 @@ void fill_input(Net& net, const std::string& name, uint64_t seed);
 
 /// Runs both nets, of phase TEST, and compares what they give. The inputs of `b` get the values of
 /// those of `a`, by name, or in their order if names differ. Error where numbers or shapes of
-/// inputs differ.  With NetOptions::keep_all all blobs
-/// are compared, else the outputs alone.
+/// inputs differ. With NetOptions::keep_all all blobs are compared, else the outputs alone.
 NetComparison compare_nets(Net& a, Net& b, double tolerance);
 
 }  // namespace crema
