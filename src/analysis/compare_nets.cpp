@@ -133,13 +133,13 @@ void copy_inputs(Net& a, Net& b) {
   }
   for (const auto& [from, to] : pairs_of(a.inputs(), b.inputs())) {
     const Tensor& values = a.input(from);
-    if (b.input(to).shape() != values.shape()) {
+    if (const Shape own = b.input(to).shape(); own != values.shape()) {
       try {
         b.reshape_input(to, values.shape());
         b.reshape();
       } catch (const Error& error) {
         throw Error("input '", from, "' of the first net is of ", values.shape().str(), ", and '",
-                    to, "' of the second of ", b.input(to).shape().str(), ": ", error.message());
+                    to, "' of the second of ", own.str(), ": ", error.what());
       }
     }
     b.input(to).copy_from(values);

@@ -49,10 +49,14 @@ def test_a_model_is_a_file_of_weights(deploy_net, exported):
                 np.testing.assert_array_equal(ours.data, theirs.data)
 
 
-def test_an_imported_net_trains(exported, images):
-    net = crema.Net(exported[1], phase=crema.TRAIN)
+def test_weights_of_a_model_train(exported, deploy_net, images):
+    loss = """
+layer { name: 'label' type: 'DummyData' top: 'label' dummy_data_param { shape { dim: 2 } } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }
+"""
+    net = crema.Net(deploy_net + loss, exported[1], phase=crema.TRAIN)
     net.forward(data=images)
-    net.backward(ip=np.ones((2, 3), np.float32))
+    net.backward()
     assert np.abs(net.params["conv"][0].diff).max() > 0
 
 
