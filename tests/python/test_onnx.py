@@ -46,9 +46,13 @@ def test_a_model_is_a_file_of_weights(deploy_net, exported):
 
 
 def test_an_imported_net_trains(exported, images):
-    net = crema.Net(exported[1], phase=crema.TRAIN)
-    net.forward(data=images)
-    net.backward(ip=np.ones((2, 3), np.float32))
+    text = crema.Net(exported[1]).to_prototxt() + """
+layer { name: 'label' type: 'Input' top: 'label' input_param { shape { dim: 2 } } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }
+"""
+    net = crema.Net(text, exported[1], phase=crema.TRAIN)
+    net.forward(data=images, label=np.array([0, 2]))
+    net.backward()
     assert np.abs(net.params["conv"][0].diff).max() > 0
 
 
