@@ -28,7 +28,7 @@ BATCH = 2
 
 
 def with_statistics(model, images):
-    """No weights are left at 0, and statistics of BatchNorm become those of the images."""
+    """No weights are left at 0, and BatchNorm gets the statistics of other images, of which it needs a few to be well-conditioned."""
     import torch
     for weights in model.parameters():
         if weights.ndim > 1 and not weights.any():
@@ -38,7 +38,7 @@ def with_statistics(model, images):
             module.momentum = 1.0
     model.train()
     with torch.no_grad():
-        model(images)
+        model(torch.randn(8, *images.shape[1:]))
     return model.eval()
 
 

@@ -172,7 +172,7 @@ void Call::give(size_t i, ElementType type, const Shape& shape) {
   if (!wants(i)) return;
   if (shape.rank() > kMaxOutputRank)
     fail("output ", i, " would have ", shape.rank(), " axes; ", kMaxOutputRank, " are supported");
-  shape.count();  // refuses sizes that overflow
+  checked_count(shape);
   outputs_[i] = {.type = type, .shape = shape, .constant = std::nullopt, .is_bound = false};
 }
 
