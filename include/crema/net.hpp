@@ -266,7 +266,8 @@ class Net {
   /// NetStep::backward.
   void forward_step(size_t step);
   void backward_step(size_t step);
-  /// The tops of a step. Later steps may overwrite them.
+  /// The tops of a step. Later steps may overwrite them. They may be ranges of the rows of others
+  /// (Tensor::bind_rows()).
   Blobs step_tops(size_t step) const;
   /// The weight of blob `name` in the loss; 0 if the blob is no loss.
   float loss_weight(const std::string& name) const;
