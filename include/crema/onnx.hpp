@@ -23,8 +23,8 @@ struct OnnxOptions {
   bool dynamic_batch = false;
   /// BatchNorm, Scale and Bias become part of the weights beside them.
   bool fold = false;
-  /// What weights say of the data that they were trained on (src/model/weights_origin.hpp): classes,
-  /// and what becomes of pixels. It is copied into the metadata of the file.
+  /// What weights say of the data that they were trained on (src/model/weights_origin.hpp):
+  /// classes, and what becomes of pixels. It is copied into the metadata of the file.
   const Origin* origin = nullptr;
   /// The mean, scale and order of channels that `origin` has become nodes: the first input takes
   /// pixels from 0 to 255 in the order RGB, as (N, 3, H, W). Error without an origin that has them.

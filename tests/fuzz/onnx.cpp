@@ -8,8 +8,8 @@ using namespace crema;
 
 int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
   onnx::ModelProto model;
-  const bool parsed = fuzz::attempt(
-      [&] { model = onnx::parse_model(fuzz::text_of(bytes, count), "net.onnx"); });
+  const bool parsed =
+      fuzz::attempt([&] { model = onnx::parse_model(fuzz::text_of(bytes, count), "net.onnx"); });
   if (!parsed) return 0;
   onnx::ImportedNet imported;
   bool is_net = false;

@@ -1,7 +1,7 @@
 // Runs cases of operators: onnx_runner FOLDER... A folder has model.onnx and test_data_set_K with
 // input_I.pb and output_I.pb, as those of the Python package onnx (scripts/onnx_backend_tests.py).
-// Prints a line a folder: "pass NAME", "none NAME: why" where the model cannot be imported or built,
-// or "WRONG NAME: why". Exit status 1 if anything is wrong.
+// Prints a line a folder: "pass NAME", "none NAME: why" where the model cannot be imported or
+// built, or "WRONG NAME: why". Exit status 1 if anything is wrong.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -78,7 +78,8 @@ std::string run_set(const ModelProto& model, const fs::path& set) {
     outputs.push_back(read_array(set / text("output_", i, ".pb")));
   ImportOptions options;
   const GraphProto& graph = model.graph();
-  if (graph.input_size() < static_cast<int>(inputs.size())) throw NotRun{"more inputs than the model has"};
+  if (graph.input_size() < static_cast<int>(inputs.size()))
+    throw NotRun{"more inputs than the model has"};
   for (size_t i = 0; i < inputs.size(); ++i)
     options.shapes.insert_or_assign(graph.input(static_cast<int>(i)).name(), inputs[i].shape());
   ContextOptions context_options;
@@ -92,8 +93,7 @@ std::string run_set(const ModelProto& model, const fs::path& set) {
   // what other programs write, they become that here if the model cannot be imported without.
   const auto build = [&](const ModelProto& of) {
     imported = import_model(of, options);
-    net.emplace(imported.net, context,
-                NetOptions{.phase = Phase::test, .dtype = DType::f64});
+    net.emplace(imported.net, context, NetOptions{.phase = Phase::test, .dtype = DType::f64});
   };
   try {
     try {
