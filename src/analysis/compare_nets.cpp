@@ -29,9 +29,10 @@ std::vector<Reader> readers_of(const Net& net, const std::string& blob) {
 
 /// What an input holds, going by who reads it.
 struct Contents {
-  enum class Kind : uint8_t { numbers, indices, marks, boxes } kind = Kind::numbers;
-  int64_t below = 2;  // of indices
-  double mark = 1;    // of marks
+  enum class Kind : uint8_t { numbers, indices, marks, boxes, image_sizes } kind = Kind::numbers;
+  int64_t below = 2;              // of indices
+  double mark = 1;                // of marks
+  int64_t height = 1, width = 1;  // of images
 };
 
 /// Whether 1 there says that a sequence goes on.
@@ -41,7 +42,7 @@ bool reads_marks(const Reader& reader) {
   return recurrent && reader.bottom == (type == "LSTMUnit" ? 2 : 1);
 }
 
-Contents contents_of(const Net& net, const std::string& input) {
+Contents contents_of(Net& net, const std::string& input) {
   constexpr int64_t kFew = 2;
   for (const auto& [layer, bottom] : readers_of(net, input)) {
     const std::string& type = layer->type();
@@ -69,6 +70,14 @@ Contents contents_of(const Net& net, const std::string& input) {
         return {.kind = Contents::Kind::marks, .mark = (1 - shift) / scale};
       }
     }
+    if (type == "Proposal" && bottom == 2) {
+      // Height, width and scale of the images that another input has.
+      for (const std::string& name : net.inputs()) {
+        const Shape& shape = net.input(name).shape();
+        if (shape.rank() == 4)
+          return {.kind = Contents::Kind::image_sizes, .height = shape[2], .width = shape[3]};
+      }
+    }
     if ((type.starts_with("ROI") || type.starts_with("PSROI")) && bottom == 1)
       return {.kind = Contents::Kind::boxes};
   }
@@ -91,6 +100,11 @@ void fill(T* values, const Shape& shape, const Contents& contents, uint64_t seed
       case Contents::Kind::marks:
         values[i] = static_cast<T>(contents.mark);
         break;
+      case Contents::Kind::image_sizes: {
+        const int64_t sizes[] = {contents.height, contents.width, 1};
+        values[i] = static_cast<T>(sizes[i % 3]);
+        break;
+      }
       case Contents::Kind::boxes: {
         // image, x1, y1, x2, y2
         constexpr double kCorners[] = {0, 2, 3, 40, 50};
