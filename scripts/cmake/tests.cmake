@@ -131,7 +131,7 @@ function(crema_add_cases area label)
 endfunction()
 
 # What scripts/test --unit builds and runs: all areas but those whose tests start programs.
-set(crema_unit_areas layers core net solver data features model onnx steady)
+set(crema_unit_areas layers core net solver data features model onnx steady monitor)
 if(NOT CREMA_HAS_CUDA)
   # Its contexts on CUDA have the device of the tests, in the place of the backend.
   list(APPEND crema_unit_areas device)
