@@ -236,5 +236,35 @@ TEST_F(OnnxTraps, AnyBatchRuns) {
   }
 }
 
+// A class token is repeated for as many samples as there are, not for those of the export.
+TEST_F(OnnxTraps, ATokenGoesToAnyBatch) {
+  Net net = net_of(
+      input_layer("dim: 2 dim: 3 dim: 4") +
+      "layer { name: 'token' type: 'Parameter' top: 'token' parameter_param { shape { dim: 1 dim: "
+      "1 "
+      "dim: 4 } } } "
+      "layer { name: 'each' type: 'Expand' bottom: 'token' bottom: 'x' top: 'each' expand_param { "
+      "dim: -2 dim: -1 dim: -1 } } "
+      "layer { name: 'y' type: 'Concat' bottom: 'each' bottom: 'x' top: 'y' }");
+  test::vary_parameters(net);
+  for (const bool open : {true, false}) {
+    const TempFolder folder;
+    save_onnx(net, folder.path("net.onnx"), {.dynamic_batch = open});
+    Net again(folder.path("net.onnx"), context_, {.phase = Phase::test});
+    for (const int64_t batch : {1, 2, 5}) {
+      for (Net* each : {&net, &again}) {
+        each->reshape_input("x", {batch, 3, 4});
+        each->reshape();
+      }
+      test::fill_inputs(net);
+      const NetComparison comparison = compare_nets(net, again, 0);
+      EXPECT_TRUE(comparison.same(0)) << batch << ": " << comparison.relative();
+      EXPECT_EQ(again.output("y").shape(), (Shape{batch, 4, 4}));
+    }
+    net.reshape_input("x", {2, 3, 4});
+    net.reshape();
+  }
+}
+
 }  // namespace
 }  // namespace crema

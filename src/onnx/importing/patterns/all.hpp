@@ -44,6 +44,9 @@ bool find_recurrent(Graph& graph, Node& node);
 bool join_moves(Graph& graph, Node& node);  // chains of Reshape and Transpose
 bool sink_moves(Graph& graph, Node& node);  // Transpose and Reshape behind what does not mind
 
+// batch.cpp
+bool follow_batch(Graph& graph, Node& node);  // constants that Concat puts beside the samples
+
 // pads.cpp
 bool join_pad(Graph& graph, Node& node);  // Pad in front of convolutions and pooling
 
