@@ -187,7 +187,7 @@ std::vector<ValueDifference> differences_of(Net& net, const NamedArrays& others)
   for (size_t i = 0; i < others.size(); ++i) {
     const bool has_name = std::ranges::count(names, others[i].first) > 0;
     const std::string& name = has_name ? others[i].first : names[i];
-    differences.push_back(crema::difference_of(name, others[i].second, net.output(name)));
+    differences.push_back(difference_of_blob(net, name, others[i].second));
   }
   return differences;
 }
