@@ -45,6 +45,11 @@ bool find_steps(Graph& graph, Node& node);  // LSTM and GRU, step by step
 
 // moves.cpp
 bool join_moves(Graph& graph, Node& node);  // chains of Reshape and Transpose
+/// A Transpose of axes of size 1 is a Reshape, which costs nothing. It comes last, since Transposes
+/// meet others.
+bool flatten_transpose(Graph& graph, Node& node);
+
+// sinking.cpp
 bool sink_moves(Graph& graph, Node& node);  // Transpose and Reshape behind what does not mind
 
 // batch.cpp
