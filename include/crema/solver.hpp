@@ -59,6 +59,15 @@ struct SolverOptions {
 /// A request to a running solver; the result of Solver::poll.
 enum class SolverAction : uint8_t { none, snapshot, stop };
 
+/// Why solve() or step() returned.
+enum class SolverEnd : uint8_t {
+  none,       // it has not been called, or it threw
+  finished,   // all iterations are done
+  stopped,    // by `poll`
+  early,      // by early_stop of the settings
+  time_over,  // by max_hours of the settings
+};
+
 /// The argument of Solver::on_iteration.
 struct IterationReport {
   int iteration = 0;  // the number of this iteration, from 0
@@ -120,8 +129,14 @@ class Solver {
   std::vector<std::unique_ptr<Net>>& test_nets();
   /// Number of iterations done; on a device, of those that are done or queued.
   int iteration() const;
-  /// The solver's max_iter; 0 if it has none.
+  /// The solver's max_iter, or the iterations of its max_epochs; 0 if it has neither.
   int max_iterations() const;
+  /// How many iterations take each record of the training data once, by the data layer that needs
+  /// the most of them. None where no data layer of the training net counts its records.
+  std::optional<double> iterations_of_epoch() const;
+  /// Seconds in solve() and step(), with tests and snapshots. With max_hours, also those of earlier
+  /// parts of the run.
+  double seconds() const;
   /// The learning rate of the next iteration. "plateau" may lower it by the loss of that one.
   double rate() const;
   /// The factor on the losses in backward, divided out of the gradients by the update; at first the
@@ -130,12 +145,14 @@ class Solver {
   double loss_scale() const;
   void set_loss_scale(double scale);
 
-  /// Trains up to max_iter, with the tests and snapshots of the settings. Returns false if `poll`
-  /// stopped it. Error if the solver has no max_iter.
+  /// Trains up to max_iter, with the tests and snapshots of the settings, or up to where early_stop
+  /// or max_hours end it. Returns false if `poll` stopped it. Error if the solver has no max_iter.
   bool solve();
   /// Trains `iterations` iterations. Returns false if `poll` stopped it. Error if the number of the
   /// last one is beyond INT_MAX.
   bool step(int iterations);
+  /// Why the last call of solve() or step() returned.
+  SolverEnd end() const;
   /// Runs all test nets, with the average of the weights if there is one and the settings do not
   /// say ema_test: false. If `poll` stops it between two batches, the reports of complete tests are
   /// returned, and data sources and carried states are set back to those before the tests. With
@@ -194,6 +211,9 @@ class Solver {
   std::function<void(const IterationReport&)> on_iteration;
   std::function<void(const TestReport&)> on_test;
   std::function<void(const std::string&)> on_snapshot;
+  /// Called with what the solver did by itself, which is in the log too: it went back to a snapshot
+  /// (on_nan: ROLLBACK), halved the batch (on_oom: HALVE_BATCH), or ended early.
+  std::function<void(const std::string&)> on_note;
 
  private:
   std::unique_ptr<Trainer> trainer_;

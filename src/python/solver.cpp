@@ -18,6 +18,7 @@
 #include "crema/solver.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "proto/solver.pb.h"
+#include "python/batches_ahead.hpp"
 #include "python/context.hpp"
 #include "python/errors.hpp"
 #include "python/fork.hpp"
@@ -59,8 +60,12 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     };
   }
   ~SolverHolder() {
-    // The threads that it would wait for are not in this process.
-    if (is_forked()) static_cast<void>(solver_.release());
+    if (is_forked()) {  // the threads that it would wait for are not in this process
+      static_cast<void>(solver_.release());
+    } else if (BatchesAhead::makes_them_here()) {
+      BatchesAhead::destroy_elsewhere(
+          {solver_.release(), [context = context_](Solver* solver) { delete solver; }});
+    }
   }
   SolverHolder(const SolverHolder&) = delete;
   SolverHolder& operator=(const SolverHolder&) = delete;

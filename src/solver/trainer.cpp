@@ -21,6 +21,7 @@
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
+#include "solver/epochs.hpp"
 #include "solver/idle_settings.hpp"
 #include "solver/named_sizes.hpp"
 #include "solver/overrides.hpp"
@@ -110,6 +111,27 @@ class Trainer::TestScope {
 
   Trainer& solver_;
   bool completed_ = false;
+};
+
+/// Adds the time of a call to that of the run, and forgets why an earlier one returned.
+class Trainer::Timed {
+ public:
+  explicit Timed(Trainer& solver) : solver_(solver), is_outer_(!solver.started_) {
+    if (!is_outer_) return;  // a hook has called
+    solver.end_ = SolverEnd::none;
+    solver.started_ = std::chrono::steady_clock::now();
+  }
+  ~Timed() {
+    if (!is_outer_) return;
+    solver_.seconds_ = solver_.seconds();
+    solver_.started_.reset();
+  }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  Trainer& solver_;
+  bool is_outer_;
 };
 
 Trainer::Trainer(const SolverParameter& param, const SourceMap& source, Context& context,
@@ -290,13 +312,31 @@ void Trainer::set_loss_scale(double scale) {
 
 int Trainer::max_iterations() const { return param_->max_iter(); }
 
+std::optional<double> Trainer::iterations_of_epoch() const {
+  const auto length = epoch_length(*net_, param_->iter_size());
+  if (!length) return {};
+  return length->iterations();
+}
+
+double Trainer::seconds() const {
+  using Seconds = std::chrono::duration<double>;
+  if (!started_) return seconds_;
+  return seconds_ + Seconds(std::chrono::steady_clock::now() - *started_).count();
+}
+
 double Trainer::rate() const { return policy_->rate(iteration_); }
 
 bool Trainer::solve() {
   if (!param_->has_max_iter())
     throw Error("the solver has no max_iter; add it, or ask for single steps");
-  if (param_->max_iter() > iteration_ && !step(param_->max_iter() - iteration_)) return false;
-  if (param_->max_iter() == 0) return true;
+  const Timed timed(*this);
+  if (param_->max_iter() > iteration_ && !train_to(param_->max_iter())) return false;
+  if (param_->max_iter() > 0 && !finish_run()) return false;
+  end_ = SolverEnd::finished;
+  return true;
+}
+
+bool Trainer::finish_run() {
   if (param_->snapshot_after_train()) snapshot_once(true);
   const bool tests = test_due() || (param_->test_at_end() && !test_nets_.empty());
   return !tests || run_tests();
@@ -307,6 +347,13 @@ bool Trainer::step(int iterations) {
   if (stop > INT_MAX)
     throw Error("cannot train ", iterations, " iterations after iteration ", iteration_,
                 ": the last one would be beyond ", INT_MAX);
+  const Timed timed(*this);
+  if (!train_to(static_cast<int>(stop))) return false;
+  end_ = SolverEnd::finished;
+  return true;
+}
+
+bool Trainer::train_to(int stop) {
   while (iteration_ < stop) {
     if (asked_to_stop()) return false;
     if (test_due() && (iteration_ > 0 || param_->test_initialization()) && !run_tests()) {
@@ -330,6 +377,7 @@ bool Trainer::step(int iterations) {
 bool Trainer::asked_to_stop() {
   const SolverAction action = hooks_.poll ? hooks_.poll() : SolverAction::none;
   const bool stop = action == SolverAction::stop;
+  if (stop) end_ = SolverEnd::stopped;
   if (action != SolverAction::none) settle(0);
   if (action == SolverAction::snapshot || (stop && takes_snapshots(*param_))) snapshot_once(stop);
   return stop;

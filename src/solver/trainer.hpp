@@ -2,6 +2,7 @@
 // on a device, trainer_snapshots.cpp the snapshots.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -44,11 +45,14 @@ class Trainer {
   std::vector<std::unique_ptr<Net>>& test_nets() { return test_nets_; }
   int iteration() const { return iteration_; }
   int max_iterations() const;
+  std::optional<double> iterations_of_epoch() const;
+  double seconds() const;
   double rate() const;
   double loss_scale() const { return loss_scale_; }
   void set_loss_scale(double scale);
   bool solve();
   bool step(int iterations);
+  SolverEnd end() const { return end_; }
   std::vector<TestReport> test();
   /// Updates the parameters by their gradients.
   void update();
@@ -59,6 +63,7 @@ class Trainer {
 
  private:
   class TestScope;
+  class Timed;
 
   /// Sets the solver's fields that the caller gave, then as build_from().
   void build(const SolverParameter& given, const SourceMap& source, const SolverOptions& options);
@@ -75,6 +80,10 @@ class Trainer {
 
   /// Calls poll and takes the snapshot that it requests. Returns true to stop.
   bool asked_to_stop();
+  /// The loop of step(), up to iteration `stop`.
+  bool train_to(int stop);
+  /// The snapshot and the test behind the last iteration. Returns false if stopped.
+  bool finish_run();
   /// Forward, backward and update of the present iteration.
   IterationReport iterate();
   /// Forward and backward of iter_size batches. Returns the mean loss; gradients are summed.
@@ -192,6 +201,9 @@ class Trainer {
   bool telling_ = false;
   bool stopped_behind_tests_ = false;  // by poll, when the last tests were complete
   bool queues_ahead_ = true;
+  SolverEnd end_ = SolverEnd::none;
+  double seconds_ = 0;  // in solve() and step(), without the present call
+  std::optional<std::chrono::steady_clock::time_point> started_;  // the present call
   int iteration_ = 0;
   int last_snapshot_ = -1;    // its iteration
   int failed_snapshot_ = -1;  // likewise, of the last one that failed
