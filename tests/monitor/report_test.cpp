@@ -24,8 +24,7 @@ using ::testing::Not;
 constexpr const char* kHostile = "</script><script>alert(1)</script>\"'&\xff\x01]]>";
 
 /// A run with something for each part.
-FakeRun whole_run() {
-  FakeRun fake;
+void fill_whole(FakeRun& fake) {
   fake.info.add_command("crema");
   fake.info.add_command("train");
   fake.info.add_command("--solver");
@@ -123,7 +122,6 @@ FakeRun whole_run() {
   layers.set_drawing("<svg xmlns=\"http://www.w3.org/2000/svg\"><style>.t{fill:red}</style></svg>");
   fake.write("layers.json", to_json_line(layers));
   fake.write("solver.prototxt", "base_lr: 0.01 # <a> & b\n");
-  return fake;
 }
 
 /// The data of the script.
@@ -156,7 +154,8 @@ DrawnData line_of(const google::protobuf::Struct& data, const std::string& chart
 }
 
 TEST(Report, HasAllPartsAndIsWellFormed) {
-  FakeRun fake = whole_run();
+  FakeRun fake;
+  fill_whole(fake);
   const std::string page = run_report(fake.read());
   const std::string words = expect_well_formed(page);
   for (const char* part : {"lenet-1", "finished", "Curves", "Evaluation", "Most confident mistakes",
@@ -174,7 +173,8 @@ TEST(Report, HasAllPartsAndIsWellFormed) {
 }
 
 TEST(Report, TakesNothingFromElsewhere) {
-  FakeRun fake = whole_run();
+  FakeRun fake;
+  fill_whole(fake);
   const std::string page = run_report(fake.read());
   for (const char* address : {"src=\"http", "href=\"http", "url(http", "@import", "<link"})
     EXPECT_THAT(page, Not(HasSubstr(address)));
@@ -182,7 +182,8 @@ TEST(Report, TakesNothingFromElsewhere) {
 }
 
 TEST(Report, NumbersAreThoseOfTheFiles) {
-  FakeRun fake = whole_run();
+  FakeRun fake;
+  fill_whole(fake);
   const auto data = data_of(run_report(fake.read()));
   const DrawnData loss = line_of(data, "chart-loss", 0), tests = line_of(data, "chart-loss", 1);
   ASSERT_EQ(loss.values.size(), 10U);
@@ -196,7 +197,8 @@ TEST(Report, NumbersAreThoseOfTheFiles) {
 }
 
 TEST(Report, TheBestIsWhatTheSolverKept) {
-  FakeRun fake = whole_run();
+  FakeRun fake;
+  fill_whole(fake);
   const Run run = fake.read();
   const auto main = main_output(run);
   ASSERT_TRUE(main);
@@ -228,18 +230,21 @@ TEST(Report, LossesFall) {
 }
 
 TEST(Report, HostileNamesAreText) {
-  FakeRun fake(kHostile);
-  fake.info.set_net(kHostile);
-  fake.info.set_device(kHostile);
-  fake.info.add_command(kHostile);
-  fake.set(kHostile, kHostile);
-  fake.add_event(RunRecord::NOTE, 1, kHostile);
+  FakeRun fake;
+  fake.add_event(RunRecord::NOTE, 1, "a note");
   RunRecord record = fake.test(10, 0.5, 1);
-  const std::string ascii = "</script><b>\"'&]]>";  // names of a message are UTF-8
-  (*record.mutable_outputs())[ascii] = 1;
-  fake.metrics += to_json_line(record);
+  (*record.mutable_outputs())["</script><b>\"'&]]>"] = 1;
+  fake.add(record);
   fake.write("net.prototxt", "name: \"</pre><script>\"\n" + std::string(kHostile));
   Run run = fake.read();
+  run.info.set_name(kHostile);
+  run.info.set_net(kHostile);
+  run.info.set_device(kHostile);
+  run.info.add_command(kHostile);
+  RunInfo::Setting& setting = *run.info.add_settings();
+  setting.set_name(kHostile);
+  setting.set_value(kHostile);
+  run.events[0].set_text(kHostile);
   run.warnings.emplace_back(kHostile);
   Evaluation evaluation;
   evaluation.add_notes(kHostile);
@@ -379,7 +384,6 @@ TEST(Report, ALongRunStaysSmall) {
   EXPECT_LT(seconds, 20);
   expect_well_formed(page);
   // Least and greatest of their columns are still there.
-  EXPECT_THAT(page, HasSubstr("50,"));
   const auto data = data_of(page);
   double least = 0, greatest = 0;
   const auto& line = data.fields().at("charts").list_value().values(0).struct_value();
@@ -464,7 +468,8 @@ TEST(Comparison, OfEqualAndOfEmptyRuns) {
 }
 
 TEST(WriteReport, WritesTheFile) {
-  FakeRun fake = whole_run();
+  FakeRun fake;
+  fill_whole(fake);
   const std::string folder = fake.folder();
   EXPECT_THAT(write_report(folder), ElementsAre());
   const auto page = text_of_file(folder + "/report.html");
