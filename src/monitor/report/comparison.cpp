@@ -90,7 +90,11 @@ std::vector<TestOutput> outputs_of_runs(const std::vector<Run>& runs) {
   std::set<TestOutput> all;
   for (const Run& run : runs) {
     for (const auto& [net, test] : run.tests) {
-      for (const auto& [name, curve] : test.outputs) all.insert({net, name, least_is_best(name)});
+      // The loss has a chart of its own.
+      for (const auto& [name, curve] : test.outputs) {
+        if (net > 0 || !is_same_curve(curve, test.loss))
+          all.insert({net, name, least_is_best(name)});
+      }
     }
   }
   // What the runs are told apart by is first.

@@ -76,10 +76,8 @@ function words(v) {
 function value(chart, v) {
   if (chart.unit === 'share') return words(v * 100) + '%';
   if (chart.unit === 'bytes') return v >= 1e9 ? words(v / 1e9) + ' GB' : words(v / 1e6) + ' MB';
-  return words(v) + (chart.unit ? ' ' + chart.unit : '');
+  return words(v);
 }
-// Beside the axis: the title has the unit.
-function tick(chart, v) { return chart.unit === 'share' || chart.unit === 'bytes' ? value(chart, v) : words(v); }
 function seconds(s) {
   s = Math.round(s);
   if (s >= 3600) return Math.floor(s / 3600) + 'h' + ('0' + Math.floor(s % 3600 / 60)).slice(-2) + 'm';
@@ -167,7 +165,7 @@ function draw(chart) {
   ys.forEach(function (v) {
     var y = Y(v);
     grid += 'M0 ' + y + 'H' + W;
-    labels += '<span style="top:' + y / H * 100 + '%">' + tick(chart, v) + '</span>';
+    labels += '<span style="top:' + y / H * 100 + '%">' + value(chart, v) + '</span>';
   });
   chart.dom.querySelector('.grid').setAttribute('d', grid);
   chart.dom.querySelector('.ys').innerHTML = labels;
@@ -311,7 +309,7 @@ function picture(chart) {
     '<defs><clipPath id="p"><rect width="' + pw + '" height="' + ph + '"/></clipPath></defs><g transform="translate(' + l + ' ' + t + ')">';
   chart.ys.forEach(function (v) {
     var y = s.Y(v) / H * ph;
-    out += '<path stroke="#ddd" d="M0 ' + y + 'H' + pw + '"/><text text-anchor="end" x="-6" y="' + (y + 4) + '">' + xml(tick(chart, v)) + '</text>';
+    out += '<path stroke="#ddd" d="M0 ' + y + 'H' + pw + '"/><text text-anchor="end" x="-6" y="' + (y + 4) + '">' + xml(value(chart, v)) + '</text>';
   });
   chart.xs.forEach(function (v) {
     out += '<text text-anchor="middle" x="' + s.X(v) / W * pw + '" y="' + (ph + 15) + '">' + short(v) + '</text>';

@@ -61,7 +61,7 @@ figure{margin:0;min-width:0}
 .cursor{position:absolute;top:0;bottom:0;border-left:1px solid var(--text);display:none;pointer-events:none}
 .zoom{position:absolute;top:0;bottom:0;background:var(--k1);opacity:.18;display:none;pointer-events:none}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:2px 16px;margin:0 0 0 58px;padding:0;font-size:.82rem}
-.legend li{display:flex;gap:6px;align-items:center;max-width:100%;overflow-wrap:anywhere}
+.legend li{display:flex;flex-wrap:wrap;gap:0 6px;align-items:center;max-width:100%;overflow-wrap:anywhere}
 .legend button{border:0;background:none;padding:0;display:flex;gap:6px;align-items:center;text-align:left}
 .legend button[aria-pressed=false]{opacity:.45;text-decoration:line-through}
 .legend i{flex:none;width:16px;border-top:3px solid var(--k)}
@@ -106,7 +106,7 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
 .swatches i{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:5px;vertical-align:-1px;border:1px solid var(--line)}
 .curves2{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,320px),1fr));gap:18px}
 .pr .plot{height:300px;cursor:default}
-.ridges{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,210px),1fr));gap:12px}
+.ridges{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,165px),1fr));gap:10px}
 .ridges figure{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:6px 8px}
 .ridges figcaption{font-size:.78rem;overflow-wrap:anywhere}
 .ridges svg{width:100%;height:110px;display:block;overflow:visible}

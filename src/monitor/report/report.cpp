@@ -25,13 +25,6 @@ std::string output_base(const std::string& name) {
   return bracket == std::string::npos || !name.ends_with(']') ? name : name.substr(0, bracket);
 }
 
-bool is_same_curve(const Curve& a, const Curve& b) {
-  return std::ranges::equal(a, b, [](const CurvePoint& x, const CurvePoint& y) {
-    return x.iteration == y.iteration &&
-           std::abs(x.value - y.value) <= 1e-6 * std::max(1e-30, std::abs(x.value));
-  });
-}
-
 std::string test_words(const Run& run, int net) {
   return run.tests.size() > 1 || net > 0 ? text("test net ", net) : "test";
 }
@@ -349,6 +342,13 @@ double median_of(const Curve& curve) {
 }
 
 }  // namespace
+
+bool is_same_curve(const Curve& a, const Curve& b) {
+  return std::ranges::equal(a, b, [](const CurvePoint& x, const CurvePoint& y) {
+    return x.iteration == y.iteration &&
+           std::abs(x.value - y.value) <= 1e-6 * std::max(1e-30, std::abs(x.value));
+  });
+}
 
 bool least_is_best(const std::string& output) {
   // As the solver has it: the words of the name.

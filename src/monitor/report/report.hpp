@@ -25,6 +25,8 @@ std::optional<MainOutput> main_output(const Run& run);
 /// The best point of a test output, by what its name says: of losses and errors the least.
 std::optional<CurvePoint> best_of(const Curve& curve, bool least_is_best);
 bool least_is_best(const std::string& output);
+/// Whether both have the same points, but for rounding.
+bool is_same_curve(const Curve& a, const Curve& b);
 
 /// "finished", "failed: ...", ...
 std::string state_words(const Run& run);
