@@ -141,7 +141,8 @@ Evaluation evaluate_run(const Run& run, const RunWeights& weights, Context& cont
            &source);
   remove_writers(param);
   // Data layers over folders of classes take the names that the weights were trained with.
-  const std::vector<std::string> trained = class_names_of_weights(weights.file);
+  std::vector<std::string> trained = class_names_of_weights(weights.file);
+  if (trained.empty()) trained.assign(run.info.class_names().begin(), run.info.class_names().end());
   if (!trained.empty())
     param.mutable_origin()->mutable_class_name()->Assign(trained.begin(), trained.end());
   NetOptions options;

@@ -49,8 +49,8 @@ std::string confusion_svg_of(const Evaluation::Classes& of, const ClassLabels& n
       "<div class=\"confusion\" role=\"region\" tabindex=\"0\" aria-label=\"Confusion "
       "matrix\"><svg width=\"",
       place(width), "\" height=\"", place(height), "\" viewBox=\"0 0 ", place(width), " ",
-      place(height), "\" role=\"img\"><title>Confusion of ", n,
-      " classes: rows are labels, columns predictions</title>", "<rect class=\"cells\" x=\"",
+      place(height), "\" role=\"img\"", n <= 12 ? " class=\"fits\"" : "", "><title>Confusion of ",
+      n, " classes: rows are labels, columns predictions</title>", "<rect class=\"cells\" x=\"",
       place(left), "\" y=\"", place(top), "\" width=\"", place(side), "\" height=\"", place(side),
       "\" />\n");
   for (int row = 0; row < n; ++row) {
@@ -200,9 +200,9 @@ std::string evaluation_head(const Evaluation& evaluation) {
           : " records",
       " of test net ", evaluation.net(), ".",
       evaluation.is_cut() ? " It ended when its time was over; `crema report` takes more." : "",
-      " Values of fewer records than the tests of the run differ from theirs.</p>\n");
+      " Its values differ a little from those of the tests, which take other records.</p>\n");
   if (evaluation.records_of_data() > 0 && evaluation.records() >= evaluation.records_of_data())
-    all.replace(all.find(" Values of fewer"), std::string::npos, "</p>\n");
+    all.replace(all.find(" Its values differ"), std::string::npos, "</p>\n");
   for (const std::string& note : evaluation.notes())
     all += "<p class=\"note\">" + html(note) + "</p>\n";
   return all;

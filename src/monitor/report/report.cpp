@@ -111,7 +111,12 @@ std::string tests_table(const Run& run) {
     if (event.kind() != RunRecord::TEST) continue;
     tests.push_back(&event);
     std::vector<std::string> own;
-    for (const auto& [name, value] : event.outputs()) own.push_back(name);
+    const auto test = run.tests.find(event.net());
+    for (const auto& [name, value] : event.outputs()) {
+      const auto curve = test->second.outputs.find(name);
+      if (curve != test->second.outputs.end() && !is_same_curve(curve->second, test->second.loss))
+        own.push_back(name);
+    }
     std::ranges::sort(own);
     for (const std::string& name : own) {
       constexpr size_t kMostColumns = 12;
