@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <string_view>
 
 #include "crema/error.hpp"
@@ -105,17 +106,20 @@ Chart single_chart(const char* id, const char* title, const char* unit, const Cu
 
 /// One test a line.
 std::string tests_table(const Run& run) {
+  std::set<std::pair<int, std::string>> losses;  // outputs that the loss of the test repeats
+  for (const auto& [net, test] : run.tests) {
+    for (const auto& [name, curve] : test.outputs) {
+      if (is_same_curve(curve, test.loss)) losses.insert({net, name});
+    }
+  }
   std::vector<const RunRecord*> tests;
   std::vector<std::string> names;
   for (const RunRecord& event : run.events) {
     if (event.kind() != RunRecord::TEST) continue;
     tests.push_back(&event);
     std::vector<std::string> own;
-    const auto test = run.tests.find(event.net());
     for (const auto& [name, value] : event.outputs()) {
-      const auto curve = test->second.outputs.find(name);
-      if (curve != test->second.outputs.end() && !is_same_curve(curve->second, test->second.loss))
-        own.push_back(name);
+      if (!losses.contains({event.net(), name})) own.push_back(name);
     }
     std::ranges::sort(own);
     for (const std::string& name : own) {
