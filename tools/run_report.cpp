@@ -55,7 +55,7 @@ void report_end(const std::string& folder, Context& context, double seconds) {
 }
 
 void evaluate_folder(const std::string& folder, Context& context, const EvaluationBounds& bounds) {
-  const Run run = read_run(folder);
+  const RunFiles run = read_run(folder);
   const std::optional<RunWeights> weights = weights_of_run(run);
   if (weights && !is_up_to_date(run, *weights, bounds)) {
     Evaluation evaluation;

@@ -33,6 +33,11 @@ std::string share_cell(bool has, double value) {
   return has ? number_cell(value, share_words(value)) : number_cell(std::nullopt, "");
 }
 
+/// "12%", "<1%".
+std::string percent_of(double share) {
+  return share < 0.005 ? "&lt;1%" : text(std::lround(100 * share), "%");
+}
+
 /// The counts as a drawing, the colour a share of the row.
 std::string confusion_svg_of(const Evaluation::Classes& of, const ClassLabels& names) {
   const int n = of.classes_size();
@@ -53,6 +58,9 @@ std::string confusion_svg_of(const Evaluation::Classes& of, const ClassLabels& n
       n, " classes: rows are labels, columns predictions</title>", "<rect class=\"cells\" x=\"",
       place(left), "\" y=\"", place(top), "\" width=\"", place(side), "\" height=\"", place(side),
       "\" />\n");
+  // Numbers of many pixels do not fit, and shares do.
+  const int64_t most = *std::ranges::max_element(of.counts());
+  const bool writes_counts = 7.2 * static_cast<double>(std::to_string(most).size()) + 4 <= cell;
   for (int row = 0; row < n; ++row) {
     int64_t sum = 0;
     for (int c = 0; c < n; ++c) sum += count(row, c);
@@ -72,7 +80,8 @@ std::string confusion_svg_of(const Evaluation::Classes& of, const ClassLabels& n
       if (n <= kMostCounted)
         all += text("<text", share >= 0.5 ? " class=\"on\"" : "", " x=\"", place(x + cell / 2),
                     "\" y=\"", place(y + cell / 2 + 4),
-                    "\" text-anchor=\"middle\" pointer-events=\"none\">", here, "</text>");
+                    "\" text-anchor=\"middle\" pointer-events=\"none\">",
+                    writes_counts ? std::to_string(here) : percent_of(share), "</text>");
     }
     all += "\n";
   }

@@ -95,7 +95,7 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
 .pictures .image{position:relative;background:var(--card);border:1px solid var(--line);border-radius:4px;overflow:hidden}
 .pictures img{display:block;width:100%;height:auto}
 .pictures .small img{image-rendering:pixelated}
-.pictures .over{position:absolute;inset:0;height:100%;opacity:.62;image-rendering:pixelated}
+.pictures .over{position:absolute;inset:0;height:100%;opacity:.75;image-rendering:pixelated}.pair img:first-child{filter:grayscale(.7)}
 .pictures svg{position:absolute;inset:0;width:100%;height:100%;overflow:visible}
 .pair{display:grid;grid-template-columns:1fr 1fr;gap:4px}
 .box{fill:none;stroke:var(--b);stroke-width:2.5;vector-effect:non-scaling-stroke}.box.truth{stroke:#ffffff;stroke-dasharray:5 4;stroke-width:2}
