@@ -207,7 +207,8 @@ class Comparison {
     if (settings.size() > kMostSettingColumns) settings.resize(kMostSettingColumns);
     std::vector<std::string> head = {"run"};
     for (const TestOutput& output : shown) head.push_back("#best " + output.words());
-    for (const char* name : {"#training loss", "#iterations", "#epochs", "#time", "#images/s"})
+    for (const char* name :
+         {"#best test loss", "#training loss", "#iterations", "#epochs", "#time", "#images/s"})
       head.emplace_back(name);
     for (const std::string& name : settings) head.push_back(name);
     head.emplace_back("state");
@@ -231,6 +232,11 @@ class Comparison {
           cell.replace(cell.find("class=\"number\""), 14, "class=\"number best\"");
         rows += cell;
       }
+      std::optional<CurvePoint> test_loss;
+      if (!run.tests.empty() && has_loss(run.tests.begin()->second))
+        test_loss = best_of(run.tests.begin()->second.loss, true);
+      rows += test_loss ? number_cell(test_loss->value, value_words(test_loss->value))
+                        : number_cell(std::nullopt, "");
       const Curve& loss = run.smoothed_loss.empty() ? run.loss : run.smoothed_loss;
       rows += last_cell(loss, value_words);
       rows += number_cell(run.iterations, count_words(run.iterations));

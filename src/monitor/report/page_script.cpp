@@ -114,7 +114,7 @@ function range(chart, lo, hi) {
   var a = Math.min(raw[Math.floor(n * 0.01)], Math.min.apply(null, must));
   var b = Math.max(raw[Math.min(n - 1, Math.ceil(n * 0.99) - 1)], Math.max.apply(null, must));
   if (!chart.logs && to - from > 2.5 * (b - a) && b > a) { from = a; to = b; }
-  if (chart.logs) return [from, to > from ? to : from * 10];
+  if (chart.logs) return to > from ? [from / Math.pow(to / from, 0.04), to * Math.pow(to / from, 0.04)] : [from / 3, from * 3];
   if (chart.zero && from > 0 && from < to * 0.5) from = 0;
   if (!(to > from) && chart.zero && to > 0) return [0, to * 1.1];
   if (!(to > from)) { var pad = Math.abs(from) * 0.1 || 0.5; return [from - pad, to + pad]; }
