@@ -7,6 +7,7 @@
 
 #include "core/utf8.hpp"
 #include "model/text_file.hpp"
+#include "model/text_format.hpp"
 #include "monitor/report/report.hpp"
 #include "tools/terminal.hpp"
 
@@ -25,8 +26,10 @@ void warn_of(const char* what, const std::exception& error) {
 
 }  // namespace
 
-void report_net(const std::string& folder, Net& net, const NetParameter& param) {
+void report_net(const std::string& folder, Net& net) {
   try {
+    NetParameter param;
+    read_text_proto(file_in(folder, "net.prototxt"), param);
     write_text_atomically(file_in(folder, "layers.json"), to_json_line(layer_table(net, param)));
   } catch (const std::exception& error) {
     warn_of("The layers of the run are not described", error);
