@@ -15,6 +15,8 @@ struct EvaluationBounds {
   int64_t records = 1000;  // but one batch at least
   /// Ends behind the batch, or the pass, with which this time is over.
   double seconds = 120;
+  /// Leaves out what would take longer for one batch or pass alone, by the run's own iterations.
+  bool keeps_to_seconds = false;
   bool rgb = false;  // raw records have red first
 };
 
