@@ -51,6 +51,7 @@ void fill_whole(FakeRun& fake) {
   }
   Evaluation evaluation;
   evaluation.set_records(100);
+  evaluation.set_seconds(1);
   evaluation.set_records_of_data(1000);
   evaluation.set_iteration(50);
   evaluation.set_is_best(true);
@@ -162,6 +163,7 @@ TEST(Report, HasAllPartsAndIsWellFormed) {
                            "Detections", "Masks", "Layers", "Weights", "What happened",
                            "Configuration", "Continue this run", "a lower rate"})
     EXPECT_THAT(words, HasSubstr(part));
+  EXPECT_THAT(words, HasSubstr("the best weights (iteration 50), over 100 of 1,000 records"));
   EXPECT_THAT(words, HasSubstr("87.50%"));  // accuracy
   EXPECT_THAT(words, HasSubstr("81.25%"));  // of the class
   EXPECT_THAT(words, HasSubstr("62.50%"));  // mean average precision

@@ -198,20 +198,22 @@ std::string ClassLabels::operator()(int label) const {
 }
 
 std::string evaluation_head(const Evaluation& evaluation) {
-  std::string all = text(
-      "<p class=\"faint\">Of ", evaluation.is_best() ? "the best weights" : "the last weights",
-      evaluation.has_iteration() ? text(" (iteration ", count_words(evaluation.iteration()), ")")
-                                 : "",
-      ", over ", count_words(evaluation.records()),
-      evaluation.records_of_data() > evaluation.records()
-          ? text(" of ", count_words(evaluation.records_of_data()),
-                 " records, spread over the data")
-          : " records",
-      " of test net ", evaluation.net(), ".",
-      evaluation.is_cut() ? " It ended when its time was over; `crema report` takes more." : "",
-      " Its values differ a little from those of the tests, which take other records.</p>\n");
-  if (evaluation.records_of_data() > 0 && evaluation.records() >= evaluation.records_of_data())
-    all.replace(all.find(" Its values differ"), std::string::npos, "</p>\n");
+  std::string all;
+  if (evaluation.has_seconds()) {  // it ran
+    const int64_t records = evaluation.records(), of = evaluation.records_of_data();
+    all = text(
+        "<p class=\"faint\">Of ", evaluation.is_best() ? "the best weights" : "the last weights",
+        evaluation.has_iteration() ? text(" (iteration ", count_words(evaluation.iteration()), ")")
+                                   : "",
+        records == 0   ? ", over data whose records cannot be counted"
+        : of > records ? text(", over ", count_words(records), " of ", count_words(of),
+                              " records, spread over the data")
+                       : text(", over ", count_words(records), " records"),
+        " of test net ", evaluation.net(), ".",
+        evaluation.is_cut() ? " It ended when its time was over; `crema report` takes more." : "",
+        of > records ? " The tests of the run may have taken other records, and differ." : "",
+        "</p>\n");
+  }
   for (const std::string& note : evaluation.notes())
     all += "<p class=\"note\">" + html(note) + "</p>\n";
   return all;
