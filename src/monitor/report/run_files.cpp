@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <tuple>
 
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
@@ -22,21 +23,17 @@ namespace fs = std::filesystem;
 template <class Read>
 void read_lines(const std::string& folder, const char* name, std::vector<std::string>& warnings,
                 const Read& read) {
-  const std::optional<std::string> text_in = text_of_file((fs::path(folder) / name).string());
-  if (!text_in) return;
+  std::ifstream in(fs::path(folder) / name, std::ios::binary);
   constexpr int kMostNamed = 5;
   int line_number = 0, damaged = 0;
-  for (size_t begin = 0; begin < text_in->size();) {
-    const size_t found = text_in->find('\n', begin);
-    const size_t end = std::min(found, text_in->size());
-    const std::string_view line = std::string_view(*text_in).substr(begin, end - begin);
-    begin = end + 1;
+  for (std::string line; std::getline(in, line);) {
+    const bool is_unfinished = in.eof();
     ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
       read(line);
     } catch (const Error& error) {
-      if (found == std::string::npos) break;  // the run was killed while it wrote
+      if (is_unfinished) break;  // the run was killed while it wrote
       if (++damaged <= kMostNamed)
         warnings.push_back(text(name, ", line ", line_number,
                                 " is damaged and left out: ", printable(error.what())));
@@ -51,7 +48,7 @@ void cut_behind(Curve& curve, int iteration) {
 }
 
 template <class Curves>
-void for_all_curves(Run& run, const Curves& each) {
+void for_all_curves(RunFiles& run, const Curves& each) {
   for (Curve* curve :
        {&run.loss, &run.smoothed_loss, &run.rate, &run.images_per_second, &run.data_wait,
         &run.gradient_norm, &run.memory, &run.seconds, &run.epoch, &run.time})
@@ -64,7 +61,7 @@ void for_all_curves(Run& run, const Curves& each) {
 }
 
 /// Makes void what was said of iterations behind this one.
-void go_back(Run& run, int iteration) {
+void go_back(RunFiles& run, int iteration) {
   for_all_curves(run, [&](Curve& curve) { cut_behind(curve, iteration); });
   std::erase_if(run.events, [&](const RunRecord& event) {
     return event.kind() == RunRecord::END ||
@@ -73,7 +70,7 @@ void go_back(Run& run, int iteration) {
   });
 }
 
-void start_anew(Run& run) {
+void start_anew(RunFiles& run) {
   for_all_curves(run, [](Curve& curve) { curve.clear(); });
   run.outputs.clear();
   run.tests.clear();
@@ -87,14 +84,14 @@ void add_point(Curve& curve, int iteration, double value) {
   curve.push_back({iteration, value});
 }
 
-void add_clock(Run& run, int iteration, const std::optional<double>& epoch,
+void add_clock(RunFiles& run, int iteration, const std::optional<double>& epoch,
                const std::optional<double>& time, const std::optional<double>& wall) {
   if (epoch) add_point(run.epoch, iteration, *epoch);
   if (time) add_point(run.time, iteration, *time);
   if (wall) run.last_wall = *wall;
 }
 
-void add_display(Run& run, const DisplayLine& line) {
+void add_display(RunFiles& run, const DisplayLine& line) {
   const std::pair<const std::optional<double>*, Curve*> fields[] = {
       {&line.loss, &run.loss},           {&line.smoothed_loss, &run.smoothed_loss},
       {&line.rate, &run.rate},           {&line.images_per_second, &run.images_per_second},
@@ -131,14 +128,14 @@ DisplayLine display_of(const RunRecord& record) {
   return line;
 }
 
-void add_test(Run& run, const RunRecord& record) {
+void add_test(RunFiles& run, const RunRecord& record) {
   TestCurves& test = run.tests[record.net()];
   if (record.has_test_loss()) add_point(test.loss, record.iteration(), record.test_loss());
   for (const auto& [name, value] : record.outputs())
     add_point(test.outputs[name], record.iteration(), value);
 }
 
-void add_record(Run& run, RunRecord record) {
+void add_record(RunFiles& run, RunRecord record) {
   if (record.kind() == RunRecord::TRAIN) {
     add_display(run, display_of(record));
     return;
@@ -159,7 +156,7 @@ void add_record(Run& run, RunRecord record) {
   run.events.push_back(std::move(record));
 }
 
-void read_metrics(Run& run) {
+void read_metrics(RunFiles& run) {
   DisplayLine display;
   read_lines(run.folder, "metrics.jsonl", run.warnings, [&](std::string_view line) {
     if (read_display(line, display)) {
@@ -187,30 +184,29 @@ void check_histogram(const ValueHistogram& histogram) {
                 " edges; it needs one edge more than counts");
 }
 
-void read_histograms(Run& run) {
-  int resumed = -1;
-  for (const RunRecord& event : run.events) {
-    if (event.kind() == RunRecord::RESUME) resumed = std::max(resumed, event.iteration());
-  }
+void read_histograms(RunFiles& run) {
+  std::map<std::tuple<std::string, int, bool>, std::vector<ValueHistogram>> by_parameter;
+  std::vector<std::vector<ValueHistogram>*> order;
   read_lines(run.folder, "histograms.jsonl", run.warnings, [&](std::string_view line) {
     ValueHistogram histogram;
     parse_json(std::string(line), histogram);
     check_histogram(histogram);
+    std::vector<ValueHistogram>& all =
+        by_parameter[{histogram.layer(), histogram.parameter(), histogram.gradient()}];
+    if (all.empty()) order.push_back(&all);
     // Those of a part that was done again come again.
-    std::erase_if(run.histograms, [&](const ValueHistogram& other) {
-      return resumed >= 0 && other.iteration() >= histogram.iteration() &&
-             other.layer() == histogram.layer() && other.parameter() == histogram.parameter() &&
-             other.gradient() == histogram.gradient();
-    });
-    run.histograms.push_back(std::move(histogram));
+    while (!all.empty() && all.back().iteration() >= histogram.iteration()) all.pop_back();
+    all.push_back(std::move(histogram));
   });
-  std::erase_if(run.histograms, [&](const ValueHistogram& histogram) {
-    return histogram.iteration() > run.iterations;
-  });
+  for (std::vector<ValueHistogram>* all : order) {
+    for (ValueHistogram& one : *all) {
+      if (one.iteration() <= run.iterations) run.histograms.push_back(std::move(one));
+    }
+  }
 }
 
 template <class Message>
-std::optional<Message> read_json_file(Run& run, const char* name) {
+std::optional<Message> read_json_file(RunFiles& run, const char* name) {
   const std::optional<std::string> json = text_of_file((fs::path(run.folder) / name).string());
   if (!json) return std::nullopt;
   try {
@@ -225,32 +221,32 @@ std::optional<Message> read_json_file(Run& run, const char* name) {
 
 }  // namespace
 
-RunState Run::state() const {
+RunOutcome RunFiles::state() const {
   const RunRecord* last = end();
-  if (last == nullptr) return RunState::unknown;
+  if (last == nullptr) return RunOutcome::unknown;
   switch (last->reason()) {
     case RunRecord::FINISHED:
-      return RunState::finished;
+      return RunOutcome::finished;
     case RunRecord::STOPPED:
-      return RunState::stopped;
+      return RunOutcome::stopped;
     case RunRecord::EARLY:
-      return RunState::early;
+      return RunOutcome::early;
     case RunRecord::TIME_OVER:
-      return RunState::time_over;
+      return RunOutcome::time_over;
     case RunRecord::FAILED:
-      return RunState::failed;
+      return RunOutcome::failed;
   }
-  return RunState::unknown;
+  return RunOutcome::unknown;
 }
 
-const RunRecord* Run::end() const {
+const RunRecord* RunFiles::end() const {
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
     if (event->kind() == RunRecord::END) return &*event;
   }
   return nullptr;
 }
 
-const RunRecord* Run::best() const {
+const RunRecord* RunFiles::best() const {
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
     if (event->kind() == RunRecord::TEST && event->is_best()) return &*event;
   }
@@ -275,14 +271,20 @@ std::string to_json_line(const google::protobuf::Message& message) {
 }
 
 std::optional<std::string> text_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::error_code failed;
+  if (!fs::is_regular_file(path, failed)) return std::nullopt;
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
   if (!in) return std::nullopt;
-  std::string all(std::istreambuf_iterator<char>(in), {});
-  return in.bad() ? std::nullopt : std::optional(std::move(all));
+  std::string all(static_cast<size_t>(std::max<std::streamoff>(in.tellg(), 0)), '\0');
+  in.seekg(0);
+  in.read(all.data(), static_cast<std::streamsize>(all.size()));
+  if (in.bad()) return std::nullopt;
+  all.resize(static_cast<size_t>(in.gcount()));
+  return all;
 }
 
-Run read_run(const std::string& folder) {
-  Run run;
+RunFiles read_run(const std::string& folder) {
+  RunFiles run;
   run.folder = folder;
   std::error_code failed;
   if (!fs::is_directory(folder, failed))

@@ -26,9 +26,9 @@ struct TestCurves {
 };
 
 /// How a run stands, from the last record of its files.
-enum class RunState : uint8_t { unknown, finished, stopped, early, time_over, failed };
+enum class RunOutcome : uint8_t { unknown, finished, stopped, early, time_over, failed };
 
-struct Run {
+struct RunFiles {
   std::string folder;
   RunInfo info;
 
@@ -51,7 +51,7 @@ struct Run {
   std::vector<std::string> warnings;
 
   /// `unknown` where no end was written: the run goes on, or was killed.
-  RunState state() const;
+  RunOutcome state() const;
   /// The record of the end; null without one.
   const RunRecord* end() const;
   /// The last test that was the best so far by the solver's snapshot_best; null without one.
@@ -64,7 +64,7 @@ struct Run {
 /// is left out, and `warnings` names file and line; an unfinished last line, as a killed run leaves
 /// it, is left out in silence. So are evaluation.json and layers.json where they are damaged, with
 /// a warning. Error for a folder that is not there or has no run.json, and for a damaged run.json.
-Run read_run(const std::string& folder);
+RunFiles read_run(const std::string& folder);
 
 /// The message of a JSON text. Error, as "line 1: ..." without a file, where it is none.
 void parse_json(const std::string& json, google::protobuf::Message& out);
