@@ -12,8 +12,8 @@
 
 DECLARE_string(o);
 DECLARE_string(solver);
-DEFINE_double(from, 1e-7, "The first learning rate to try.");
-DEFINE_double(to, 10, "The last learning rate to try.");
+DEFINE_double(from_rate, 1e-7, "The first learning rate to try.");
+DEFINE_double(to_rate, 10, "The last learning rate to try.");
 DEFINE_int32(steps, 100, "Number of rates, one an iteration.");
 DEFINE_double(smoothing, 0.8,
               "The part of the mean of the losses before in each smoothed loss, in [0, 1).");
@@ -36,7 +36,7 @@ void print(const RateCurve& curve) {
               curve.diverged ? ", up to where the loss left" : "");
   if (!curve.steepest) {
     std::printf(
-        "the loss does not fall at any of these rates: begin lower with --from, or check "
+        "the loss does not fall at any of these rates: begin lower with --from_rate, or check "
         "the data and the net\n");
     return;
   }
@@ -53,8 +53,8 @@ int find_lr(const std::vector<std::string>& arguments) {
     check_output_file(FLAGS_o, "the curve");
   }
   const TrialSolver trial = make_trial_solver();
-  const RateCurve curve = trial.solver->try_rates({.from = FLAGS_from,
-                                                   .to = FLAGS_to,
+  const RateCurve curve = trial.solver->try_rates({.from = FLAGS_from_rate,
+                                                   .to = FLAGS_to_rate,
                                                    .steps = FLAGS_steps,
                                                    .smoothing = FLAGS_smoothing,
                                                    .stop = FLAGS_stop});
@@ -77,7 +77,7 @@ extern const Command kFindLr = {
     "find-lr",
     "finds a learning rate, by a short training with rising ones",
     "  crema find-lr --solver solver.prototxt [--weights net.caffemodel] [-o curve.svg]\n"
-    "  crema find-lr --solver solver.prototxt --from 1e-6 --to 1 --steps 200 --json\n"
+    "  crema find-lr --solver solver.prototxt --from_rate 1e-6 --to_rate 1 --steps 200 --json\n"
     "\n"
     "Trains one iteration at each rate, from 1e-7 to 10 by the same factor each time, up to where\n"
     "the smoothed loss is four times the least one, and prints the curve. Two rates are proposed:\n"
@@ -85,12 +85,11 @@ extern const Command kFindLr = {
     "--solver, with its rule, its data and its batch, from its start, from --weights or from\n"
     "--snapshot. No file changes but that of -o. With --json the result is one line: steepest,\n"
     "tenth_of_least, diverged, and the steps with rate, loss and smoothed.",
-    {"solver",         "weights",    "snapshot",      "from",        "to",
-     "steps",          "smoothing",  "stop",          "o",           "overwrite",
-     "json",           "set",        "freeze",        "strict",      "gpu",
-     "threads",        "engine",     "tune",          "tuning_file", "seed",
-     "plugin",         "fuse",       "memory_budget", "level",       "stage",
-     "no_cuda_graphs", "device_jpeg"},
+    {"solver",      "weights",        "snapshot",   "from_rate", "to_rate",       "steps",
+     "smoothing",   "stop",           "o",          "overwrite", "json",          "set",
+     "freeze",      "strict",         "gpu",        "threads",   "engine",        "tune",
+     "tuning_file", "seed",           "plugin",     "fuse",      "memory_budget", "level",
+     "stage",       "no_cuda_graphs", "device_jpeg"},
     find_lr,
     1,
     NetUse::runs};
