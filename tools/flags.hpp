@@ -68,6 +68,9 @@ std::vector<std::string> files_of_weights(const std::string& model, const std::s
 /// of ONNX.
 void require_weights(const Net& net, const std::string& model, const std::string& weights);
 
+/// The entries of a flag that may be given several times.
+std::vector<std::string> repeated_flag(const std::string& value);
+
 /// (width, height) of a flag's WIDTHxHEIGHT.
 std::pair<int, int> parse_size(const char* flag, const std::string& value);
 

@@ -61,6 +61,15 @@ bool SampledLayer::end_batches(const BatchEnd& end) {
   return true;
 }
 
+bool SampledLayer::set_batch_size(int64_t samples) {
+  if (!ends_early()) return false;
+  const RecordCursor at = cursor();
+  stop();
+  first_ = at;
+  batch_size_ = samples;
+  return true;
+}
+
 void SampledLayer::start() {
   first_ = cursor();
   Sampler sampler = make_sampler();
