@@ -9,9 +9,10 @@ namespace crema::onnx {
 
 namespace {
 
+constexpr size_t kLongestChain = 16;
+
 // The moves that end in the node, the first one first; each is read by the next alone.
 std::vector<Node*> chain_of(const Graph& graph, Node& node) {
-  constexpr size_t kLongestChain = 16;
   std::vector<Node*> chain = {&node};
   while (chain.size() < kLongestChain) {
     Value* const from = chain.front()->input(0);
@@ -170,19 +171,21 @@ bool flatten_transpose(Graph& graph, Node& node) {
 }
 
 bool find_repeat(Graph& graph, Node& node) {
-  constexpr size_t kLongestChain = 16;
-  if (!is_move(node)) return false;
-  std::vector<Node*> chain;
-  bool has_tile = false;
-  for (Node* each = &node; each != nullptr && (is_move(*each) || is_tile(*each));
-       each = each->input(0)->producer) {
-    if (chain.size() == kLongestChain) break;
-    if (each != &node && graph.only_reader(*each->output()) == nullptr) break;
-    chain.insert(chain.begin(), each);
-    has_tile = has_tile || is_tile(*each);
-    if (!has_tile) continue;
-    Value& x = *each->input(0);
-    if (x.shape().rank() != 4 || x.shape().count() == 0) continue;
+  const auto belongs = [](const Node& each) { return is_move(each) || is_tile(each); };
+  const Node* const reader = belongs(node) ? graph.only_reader(*node.output()) : nullptr;
+  if (!belongs(node) || (reader != nullptr && belongs(*reader))) return false;
+  std::vector<Node*> chain = {&node};
+  while (chain.size() < kLongestChain) {
+    Value& from = *chain.front()->input(0);
+    if (from.producer == nullptr || !belongs(*from.producer) || graph.only_reader(from) == nullptr)
+      break;
+    chain.insert(chain.begin(), from.producer);
+  }
+  // The longest part that does it.
+  for (; std::ranges::any_of(chain, [](const Node* each) { return is_tile(*each); });
+       chain.erase(chain.begin())) {
+    Value& x = *chain.front()->input(0);
+    if (x.shape().rank() != 4) continue;
     const auto indices = moved_indices(graph, chain, *node.output());
     if (!indices) return false;
     const auto repeats = repeats_of(*indices, x.shape(), node.output()->shape());
