@@ -8,8 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <utility>
 
+#include "core/utf8.hpp"
 #include "model/text_format.hpp"
 #include "model/whole_file.hpp"
 #include "monitor/append_file.hpp"
@@ -52,7 +54,8 @@ double most_memory() {
 }
 
 std::string value_name(const std::string& output, int64_t index) {
-  return index == 0 ? output : text(output, "[", index, "]");
+  const std::string name = as_utf8(output);
+  return index == 0 ? name : text(name, "[", index, "]");
 }
 
 void write_whole(const std::string& path, const std::string& content) {
@@ -139,7 +142,7 @@ struct Recorder::State {
   }
 
   void put(int64_t step, tensorboard::Event event) {
-    if (options.events) check(kEventsPrefix, events.append(step, event));
+    check(kEventsPrefix, events.append(step, event));
   }
   void put(RunRecord& record) {
     record.set_time(time());
@@ -187,9 +190,7 @@ void Recorder::State::open() {
     });
   }
   time_before = kept.time;
-  if (options.histograms)
-    check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
-  if (!options.events) return;
+  check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
   check(kEventsPrefix, events.open(folder));
   if (!options.resumed) return;
   put(solver.iteration(), start_event());
@@ -212,7 +213,6 @@ void Recorder::State::write_settings(const SolverParameter& param) {
 void Recorder::State::begin() {
   RunRecord record = record_of(options.resumed ? RunRecord::RESUME : RunRecord::START);
   put(record);
-  if (!options.events) return;
   const int step = solver.iteration();
   if (!options.resumed) put(step, graph_event(solver.net()));
   std::vector<std::string> outputs;
@@ -260,12 +260,12 @@ void Recorder::State::iterated(const IterationReport& report) {
     }
   }
   put(record);
-  if (is_present && may_spend()) record_histograms(report.iteration + 1);
+  if (is_present && (last_histograms < 0 || may_spend())) record_histograms(report.iteration + 1);
   link_best();
 }
 
 void Recorder::State::record_histograms(int iteration) {
-  if (!options.histograms || last_histograms == iteration) return;
+  if (last_histograms == iteration) return;
   last_histograms = iteration;
   const auto began = Clock::now();
   ParameterArena& arena = solver.net().params();
@@ -278,7 +278,7 @@ void Recorder::State::record_histograms(int iteration) {
       ValueHistogram one =
           histogram_of(gradient ? arena.diff() : arena.data(), segment.offset, segment.count);
       one.set_iteration(iteration);
-      one.set_layer(segment.layer);
+      one.set_layer(as_utf8(segment.layer));
       one.set_parameter(segment.index);
       one.set_gradient(gradient);
       lines += json_line(one) + '\n';
@@ -304,9 +304,9 @@ void Recorder::State::tested(const TestReport& report) {
   }
   for (const auto& one : report.classes) {
     RunRecord::Class& added = *record.add_classes();
-    added.set_output(one.output);
+    added.set_output(as_utf8(one.output));
     added.set_label(static_cast<int32_t>(one.label));
-    if (!one.name.empty()) added.set_name(one.name);
+    if (!one.name.empty()) added.set_name(as_utf8(one.name));
     added.set_average_precision(one.average_precision);
   }
   put(record);
@@ -315,7 +315,7 @@ void Recorder::State::tested(const TestReport& report) {
 }
 
 void Recorder::State::record_pictures(const TestReport& report) {
-  if (!options.events || report.iteration < next_pictures || !may_spend()) return;
+  if (report.iteration < next_pictures || (pictures > 0 && !may_spend())) return;
   const auto began = Clock::now();
   const auto found = pictures_of_test(*solver.test_nets()[static_cast<size_t>(report.net)],
                                       {info.class_names().begin(), info.class_names().end()});
@@ -365,8 +365,8 @@ void Recorder::State::saved(const std::string& path) {
   last_snapshot = solver.iteration();
   const std::string format = path.ends_with(".h5") ? ".h5" : "";
   RunRecord record = record_of(RunRecord::SNAPSHOT);
-  record.set_state(path_in_run(folder, path));
-  record.set_weights(path_in_run(folder, last_weights));
+  record.set_state(as_utf8(path_in_run(folder, path)));
+  record.set_weights(as_utf8(path_in_run(folder, last_weights)));
   put(record);
   link_snapshot(folder, "last.solverstate" + format, path);
   link_snapshot(folder, "last.caffemodel" + format, last_weights);
@@ -407,7 +407,6 @@ Recorder::Recorder(Solver& solver, const SolverParameter& param, const RunInfo& 
 Recorder::~Recorder() { detach(); }
 
 const std::string& Recorder::folder() const { return state_->folder; }
-const RunInfo& Recorder::info() const { return state_->info; }
 
 void Recorder::attach() {
   State& state = *state_;
@@ -443,7 +442,7 @@ void Recorder::detach() {
 void Recorder::note(const std::string& text) {
   state_->guarded([&] {
     RunRecord record = state_->record_of(RunRecord::NOTE);
-    record.set_text(text);
+    record.set_text(as_utf8(text));
     state_->put(record);
   });
 }
@@ -457,7 +456,7 @@ void Recorder::end(RunRecord::Reason reason, const std::string& text) {
   state.guarded([&] {
     RunRecord record = state.record_of(RunRecord::END);
     record.set_reason(reason);
-    if (!text.empty()) record.set_text(text);
+    if (!text.empty()) record.set_text(as_utf8(text));
     state.put(record);
     state.put(state.solver.iteration(), session_end_event(reason != RunRecord::FAILED));
   });
