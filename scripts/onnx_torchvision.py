@@ -70,7 +70,7 @@ def classifier(name, size):
     return write
 
 
-def segmenter(name, size):
+def segmenter(name, size, outputs=("out",)):
     def write(path):
         import torch
         import torchvision
@@ -81,12 +81,37 @@ def segmenter(name, size):
                 self.model = model
 
             def forward(self, images):
-                return self.model(images)["out"]
+                found = self.model(images)
+                return tuple(found[name] for name in outputs)
 
         torch.manual_seed(0)
-        model = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, num_classes=21)
+        settings = {"aux_loss": True} if "aux" in outputs else {}
+        model = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, num_classes=21, **settings)
         images = torch.randn(BATCH, 3, size, size)
         return export(Scores(with_statistics(model, images)), [images], path)
+    return write
+
+
+def features(name, size, nodes):
+    """What a net gives at several of its modules: for a tagger, or a detector's heads."""
+    def write(path):
+        import torch
+        import torchvision
+        from torchvision.models.feature_extraction import create_feature_extractor
+
+        class Levels(torch.nn.Module):
+            def __init__(self, model):
+                super().__init__()
+                self.model = create_feature_extractor(model, return_nodes=list(nodes))
+
+            def forward(self, images):
+                found = self.model(images)
+                return tuple(found[node] for node in nodes)
+
+        torch.manual_seed(0)
+        model = getattr(torchvision.models, name)(weights=None)
+        images = torch.randn(BATCH, 3, size, size)
+        return export(Levels(with_statistics(model, images)).eval(), [images], path)
     return write
 
 
@@ -103,6 +128,8 @@ def video(name, frames, size):
 
 CASES = {name: (classifier(name, size), True) for name, size in NETS.items()}
 CASES |= {name: (segmenter(name, size), True) for name, size in SEGMENTATION.items()}
+CASES["fcn_resnet50_aux"] = (segmenter("fcn_resnet50", 128, ("out", "aux")), False)
+CASES["efficientnet_b0_levels"] = (features("efficientnet_b0", 224, ("classifier", "avgpool", "features.3", "features.6")), False)
 CASES |= {name: (video(name, *size), True) for name, size in VIDEO.items()}
 
 if __name__ == "__main__":

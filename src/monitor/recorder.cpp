@@ -117,7 +117,7 @@ struct Recorder::State {
   std::optional<double> best_value;  // of tests of snapshots, without snapshot_best
   std::function<void(const IterationReport&)> iteration_before;
   std::function<void(const TestReport&)> test_before;
-  std::function<void(const std::string&)> snapshot_before;
+  std::function<void(const std::string&)> snapshot_before, note_before;
 
   double time() const { return time_before + seconds_since(start); }
   bool may_spend() const { return cost <= kMostCost * time(); }
@@ -416,6 +416,7 @@ void Recorder::attach() {
   state.iteration_before = solver.on_iteration;
   state.test_before = solver.on_test;
   state.snapshot_before = solver.on_snapshot;
+  state.note_before = solver.on_note;
   solver.on_iteration = [&state](const IterationReport& report) {
     if (state.iteration_before) state.iteration_before(report);
     state.guarded([&] { state.iterated(report); });
@@ -429,6 +430,10 @@ void Recorder::attach() {
     state.guarded([&] { state.saved(path); });
     if (on_folder_changed) state.guarded(on_folder_changed);
   };
+  solver.on_note = [this, &state](const std::string& text) {
+    if (state.note_before) state.note_before(text);
+    note(text);
+  };
 }
 
 void Recorder::detach() {
@@ -437,6 +442,7 @@ void Recorder::detach() {
   state.solver.on_iteration = state.iteration_before;
   state.solver.on_test = state.test_before;
   state.solver.on_snapshot = state.snapshot_before;
+  state.solver.on_note = state.note_before;
 }
 
 void Recorder::note(const std::string& text) {
@@ -445,6 +451,22 @@ void Recorder::note(const std::string& text) {
     record.set_text(as_utf8(text));
     state_->put(record);
   });
+}
+
+RunRecord::Reason reason_of(SolverEnd end) {
+  switch (end) {
+    case SolverEnd::finished:
+      return RunRecord::FINISHED;
+    case SolverEnd::stopped:
+      return RunRecord::STOPPED;
+    case SolverEnd::early:
+      return RunRecord::EARLY;
+    case SolverEnd::time_over:
+      return RunRecord::TIME_OVER;
+    case SolverEnd::none:
+      break;
+  }
+  return RunRecord::FAILED;
 }
 
 void Recorder::end(RunRecord::Reason reason, const std::string& text) {

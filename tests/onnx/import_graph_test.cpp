@@ -174,6 +174,15 @@ TEST(ImportGraph, TheChosenBranchStays) {
   open.graph().clear_initializer();
   open.input("c", {}, TensorProto::BOOL);
   EXPECT_THAT(import_error(open.message), HasSubstr("condition 'c'"));
+  // What the other branch would do is of no interest.
+  TestModel unknown = with_branches(1);
+  unknown.graph().mutable_node(0)->mutable_attribute(0)->mutable_g()->mutable_node(0)->set_op_type(
+      "Unheard");
+  EXPECT_THAT(import_error(unknown.message), HasSubstr("(Unheard)"));
+  EXPECT_THAT(import_error(unknown.message), HasSubstr("does not know this operator"));
+  unknown.graph().clear_initializer();
+  unknown.weight("c", Array::scalar(TensorProto::BOOL, 0));
+  EXPECT_EQ(types_of(import_model(unknown.message).net), "AbsVal");
 }
 
 TEST(ImportGraph, SparseInitialisers) {

@@ -40,9 +40,20 @@ bool find_rows(Graph& graph, Node& node);  // Embed, and indices that are floats
 // recurrent.cpp
 bool find_recurrent(Graph& graph, Node& node);
 
+// steps.cpp
+bool find_steps(Graph& graph, Node& node);  // LSTM and GRU, step by step
+
 // moves.cpp
 bool join_moves(Graph& graph, Node& node);  // chains of Reshape and Transpose
+/// A Transpose of axes of size 1 is a Reshape, which costs nothing. It comes last, since Transposes
+/// meet others.
+bool flatten_transpose(Graph& graph, Node& node);
+
+// sinking.cpp
 bool sink_moves(Graph& graph, Node& node);  // Transpose and Reshape behind what does not mind
+
+// batch.cpp
+bool follow_batch(Graph& graph, Node& node);  // constants that Concat puts beside the samples
 
 // pads.cpp
 bool join_pad(Graph& graph, Node& node);  // Pad in front of convolutions and pooling
