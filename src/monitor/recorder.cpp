@@ -9,8 +9,11 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
+#include "core/data_source.hpp"
 #include "core/utf8.hpp"
 #include "model/text_format.hpp"
 #include "model/whole_file.hpp"
@@ -18,7 +21,7 @@
 #include "monitor/event_file.hpp"
 #include "monitor/events.hpp"
 #include "monitor/histograms.hpp"
-#include "monitor/png.hpp"
+#include "monitor/report/png.hpp"
 #include "monitor/resume.hpp"
 #include "monitor/run_folder.hpp"
 #include "monitor/settings_list.hpp"
@@ -92,14 +95,18 @@ struct Recorder::State {
         options(how),
         display(param.display() > 0 ? param.display() : std::max(1, param.max_iter() / 100)),
         iter_size(param.iter_size()),
-        has_best(!param.snapshot_best().empty()) {}
+        has_best(!param.snapshot_best().empty()) {
+    for (const Layer* layer : of.net().layers())
+      if (const DataSource* source = layer->data_source()) sources.push_back(source);
+  }
 
   Solver& solver;
   RunInfo info;
   std::string folder;
   RecorderOptions options;
   int display, iter_size;
-  bool has_best;  // the solver says which test is the best
+  std::vector<const DataSource*> sources;  // of the training net
+  bool has_best;                           // the solver says which test is the best
 
   AppendFile metrics, histograms;
   EventFile events;
@@ -114,6 +121,8 @@ struct Recorder::State {
   double seconds = 0, waited = 0, images = 0, iterations = 0;  // since the last TRAIN
   std::string last_weights, best_weights, linked_best;
   int last_snapshot = -1;
+  int done = 0;                      // iterations
+  std::set<int> tested_nets;         // of this iteration
   std::optional<double> best_value;  // of tests of snapshots, without snapshot_best
   std::function<void(const IterationReport&)> iteration_before;
   std::function<void(const TestReport&)> test_before;
@@ -161,8 +170,14 @@ struct Recorder::State {
   }
 
   void open();
+  /// Removes what is void behind the iteration. Returns the time of training until there.
+  double go_on_from(int iteration);
+  /// Where the solver went back to that many iterations by itself, as with on_nan: ROLLBACK.
+  void look_back(int iteration);
   void write_settings(const SolverParameter& param);
   void begin();
+  /// Batches of the iteration.
+  double passes_of(const IterationReport& report);
   void iterated(const IterationReport& report);
   void record_histograms(int iteration);
   void tested(const TestReport& report);
@@ -180,21 +195,34 @@ void Recorder::State::open() {
     throw Error("another process is writing the run '", folder,
                 "'; wait for its end, or name another folder")
         .about(folder);
-  KeptRecords kept;
-  if (options.resumed) {
-    guarded([&] {
-      kept = drop_void(folder, solver.iteration());
-      // The name may stand for another file now.
-      check(kMetricsFile, metrics.open(path, true));
-      metrics.lock();
-    });
-  }
-  time_before = kept.time;
   check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
   check(kEventsPrefix, events.open(folder));
-  if (!options.resumed) return;
-  put(solver.iteration(), start_event());
+  done = solver.iteration();
+  if (options.resumed) time_before = go_on_from(done);
+}
+
+double Recorder::State::go_on_from(int iteration) {
+  KeptRecords kept;
+  guarded([&] { kept = drop_void(folder, iteration); });
+  // The names may stand for other files now.
+  check(kMetricsFile, metrics.open(file_of_run(folder, kMetricsFile), true));
+  if (metrics.is_open()) metrics.lock();
+  check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
+  put(iteration, start_event());
   for (const RunRecord& record : kept.at_once) put(record.iteration(), scalar_event(record));
+  return kept.time;
+}
+
+void Recorder::State::look_back(int iteration) {
+  if (iteration >= done) return;
+  done = iteration;
+  tested_nets.clear();
+  last_histograms = std::min(last_histograms, iteration);
+  seconds = waited = images = iterations = 0;
+  go_on_from(iteration);
+  RunRecord record = record_of(RunRecord::RESUME);
+  record.set_iteration(iteration);
+  put(record);
 }
 
 void Recorder::State::write_settings(const SolverParameter& param) {
@@ -223,12 +251,22 @@ void Recorder::State::begin() {
   put(step, session_event(info));
 }
 
+double Recorder::State::passes_of(const IterationReport& report) {
+  // on_oom: HALVE_BATCH changes iter_size.
+  int64_t batch = 0;
+  for (const DataSource* source : sources) batch = std::max(batch, source->records_per_batch());
+  return batch > 0 ? static_cast<double>(report.images) / static_cast<double>(batch) : iter_size;
+}
+
 void Recorder::State::iterated(const IterationReport& report) {
+  look_back(report.iteration);
+  done = report.iteration + 1;
+  tested_nets.clear();
   seconds += report.seconds;
   waited += report.data_wait;
   images += static_cast<double>(report.images);
   ++iterations;
-  const double scale = std::exchange(loss_scale, solver.loss_scale()) * iter_size;
+  const double scale = std::exchange(loss_scale, solver.loss_scale()) * passes_of(report);
   const bool is_last = report.iteration + 1 == report.max_iterations;
   if (report.iteration % display != 0 && !is_last) return;
   RunRecord record = record_of(RunRecord::TRAIN);
@@ -291,6 +329,10 @@ void Recorder::State::record_histograms(int iteration) {
 }
 
 void Recorder::State::tested(const TestReport& report) {
+  // A test of one iteration that comes again takes the place of the one before.
+  if (tested_nets.count(report.net) > 0) done = report.iteration + 1;
+  look_back(report.iteration);
+  tested_nets.insert(report.net);
   RunRecord record = record_of(RunRecord::TEST);
   record.set_iteration(report.iteration);
   record.set_net(report.net);
@@ -327,7 +369,7 @@ void Recorder::State::record_pictures(const TestReport& report) {
     value.mutable_image()->set_width(found->width);
     value.mutable_image()->set_colorspace(3);
     value.mutable_image()->set_encoded_image_string(
-        png_of(found->pixels, found->height, found->width, 3));
+        png_of_pixels(found->pixels, found->width, found->height, 3));
     if (!found->table.empty())
       add_text_value(test_tag(report.net) + "_predictions", found->table, event);
     put(report.iteration, std::move(event));
