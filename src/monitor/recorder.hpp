@@ -21,9 +21,6 @@ struct RecorderOptions {
   /// The run goes on: solver.iteration() is that of its snapshot, and the folder has what was
   /// before. What it says of later iterations is removed, so that no curve has a point twice.
   bool resumed = false;
-  /// Without histograms or events, for programs that need neither.
-  bool histograms = true;
-  bool events = true;
 };
 
 class Recorder {
@@ -39,7 +36,6 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
 
   const std::string& folder() const;
-  const RunInfo& info() const;
 
   /// Wraps Solver::on_iteration, on_test, on_snapshot and on_note as they are at present: those are
   /// called first. Snapshots name the folder from now on (Solver::set_run_folder).
