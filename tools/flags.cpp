@@ -257,6 +257,9 @@ SolverOptions solver_options() {
 }
 
 const std::string& required_flag(const char* name, const std::string& value, const char* what) {
+  const bool is_letter = std::string_view(name).size() == 1;
+  if (value.empty() && is_letter)
+    throw Error("-", name, " is missing; give it as -", name, " ", what);
   if (value.empty()) throw Error("--", name, " is missing; give it as --", name, "=", what);
   return value;
 }
