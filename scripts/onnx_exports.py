@@ -14,8 +14,8 @@ import onnx_imports
 from onnx_torchvision import export
 
 
-def tagger(kind, **settings):
-    """Scores of each step of sequences of words."""
+def tagger(kind, with_states=False, **settings):
+    """Scores of each step of sequences of words, and the states behind the last one."""
     def write(path):
         import torch
 
@@ -27,7 +27,11 @@ def tagger(kind, **settings):
                 self.scores = torch.nn.Linear(32 if settings.get("bidirectional") else 16, 7)
 
             def forward(self, words):
-                return self.scores(self.steps(self.words(words))[0])
+                steps, last = self.steps(self.words(words))
+                scores = self.scores(steps)
+                if not with_states:
+                    return scores
+                return (scores, *last) if isinstance(last, tuple) else (scores, last)
 
         torch.manual_seed(0)
         return export(Tagger().eval(), [torch.randint(0, 50, (3, 9))], path)
@@ -189,7 +193,8 @@ def keras_net(kind):
 CASES = {
     "lstm_tagger": (tagger("LSTM"), False), "lstm_tagger_2_layers": (tagger("LSTM", num_layers=2, bidirectional=True), False),
     "gru_tagger": (tagger("GRU"), False), "gru_tagger_both_ways": (tagger("GRU", bidirectional=True), False),
-    "rnn_tagger": (tagger("RNN"), False),
+    "rnn_tagger": (tagger("RNN"), False), "lstm_tagger_with_states": (tagger("LSTM", True), False),
+    "gru_tagger_with_states": (tagger("GRU", True, bidirectional=True), False),
     "unet": (torch_net(unet, 2, 3, 32, 32), True), "yolo_like": (torch_net(yolo_like, 2, 3, 64, 64), False),
     "ssd_like": (torch_net(ssd_like, 2, 3, 48, 48), False), "transformer": (torch_net(transformer, 2, 6, 24), False),
     "sklearn_classifier": (sklearn_net("classifier"), False), "sklearn_regressor": (sklearn_net("regressor"), False),

@@ -48,6 +48,9 @@ struct SolverOptions {
   bool needs_loss = false;
   /// NetOptions::graphs of all nets.
   bool graphs = true;
+  /// Test nets keep the scores that SoftmaxWithLoss and Accuracy read, so that Net::blob() has them
+  /// behind a test.
+  bool keep_scores = false;
   /// On a device, the host queues an iteration while the one before runs. An Error about an
   /// iteration comes when the next one is queued; parameters are those before it. What is
   /// displayed, tested or snapshotted is waited for, as is the last iteration of step(), and each
@@ -58,6 +61,15 @@ struct SolverOptions {
 
 /// A request to a running solver; the result of Solver::poll.
 enum class SolverAction : uint8_t { none, snapshot, stop };
+
+/// Why solve() or step() returned.
+enum class SolverEnd : uint8_t {
+  none,       // it has not been called, or it threw
+  finished,   // all iterations are done
+  stopped,    // by `poll`
+  early,      // by early_stop of the settings
+  time_over,  // by max_hours of the settings
+};
 
 /// The argument of Solver::on_iteration.
 struct IterationReport {
@@ -99,6 +111,45 @@ struct TestReport {
   std::vector<Class> classes;
 };
 
+/// The argument of Solver::try_rates().
+struct RateTrial {
+  double from = 1e-7, to = 10;  // the first and the last rate, positive
+  int steps = 100;              // iterations, at least 2
+  /// Of the mean of the losses before, in [0, 1): each smoothed loss has that part of it.
+  double smoothing = 0.8;
+  /// The trial ends where the smoothed loss is so many times the least one; above 1.
+  double stop = 4;
+};
+
+/// The result of Solver::try_rates(): what the losses say of the rates.
+struct RateCurve {
+  struct Step {
+    double rate, loss, smoothed;
+  };
+  std::vector<Step> steps;
+  bool diverged = false;  // it ended before its last rate
+  /// The rate where the smoothed loss falls fastest, and a tenth of the one where it is least.
+  /// None where it does not fall.
+  std::optional<double> steepest, tenth_of_least;
+};
+
+/// The argument of Solver::try_batches().
+struct BatchTrial {
+  size_t memory = 0;    // bytes that a plan may take; 0: what is free
+  int64_t most = 4096;  // records in a batch
+  int iterations = 5;   // timed, behind one that is not
+};
+
+/// One size of Solver::try_batches().
+struct BatchResult {
+  int64_t batch = 0;   // records in a batch of each data layer
+  size_t planned = 0;  // bytes, of the net and the arrays of the update rule
+  bool fits = false;
+  double seconds = 0;    // of one iteration; 0: not timed
+  double images = 0;     // records a second
+  double data_wait = 0;  // part of the time that forward waited for data, 0 to 1
+};
+
 /// Solvers of one context on the CPU may run at the same time in different threads. One thread at a
 /// time may use a solver.
 class Solver {
@@ -120,8 +171,14 @@ class Solver {
   std::vector<std::unique_ptr<Net>>& test_nets();
   /// Number of iterations done; on a device, of those that are done or queued.
   int iteration() const;
-  /// The solver's max_iter; 0 if it has none.
+  /// The solver's max_iter, or the iterations of its max_epochs; 0 if it has neither.
   int max_iterations() const;
+  /// How many iterations take each record of the training data once, by the data layer that needs
+  /// the most of them. None where no data layer of the training net counts its records.
+  std::optional<double> iterations_of_epoch() const;
+  /// Seconds in solve() and step(), with tests and snapshots. With max_hours, also those of earlier
+  /// parts of the run.
+  double seconds() const;
   /// The learning rate of the next iteration. "plateau" may lower it by the loss of that one.
   double rate() const;
   /// The factor on the losses in backward, divided out of the gradients by the update; at first the
@@ -130,18 +187,31 @@ class Solver {
   double loss_scale() const;
   void set_loss_scale(double scale);
 
-  /// Trains up to max_iter, with the tests and snapshots of the settings. Returns false if `poll`
-  /// stopped it. Error if the solver has no max_iter.
+  /// Trains up to max_iter, with the tests and snapshots of the settings, or up to where early_stop
+  /// or max_hours end it. Returns false if `poll` stopped it. Error if the solver has no max_iter.
   bool solve();
   /// Trains `iterations` iterations. Returns false if `poll` stopped it. Error if the number of the
   /// last one is beyond INT_MAX.
   bool step(int iterations);
+  /// Why the last call of solve() or step() returned.
+  SolverEnd end() const;
   /// Runs all test nets, with the average of the weights if there is one and the settings do not
   /// say ema_test: false. If `poll` stops it between two batches, the reports of complete tests are
   /// returned, and data sources and carried states are set back to those before the tests. With
   /// snapshot_best, a snapshot is written if the result is the best so far, and older ones are
   /// removed as snapshot_keep says.
   std::vector<TestReport> test();
+  /// Trains with rates that rise from iteration to iteration, by the same factor each time, and
+  /// then sets all back: parameters, statistics, histories, states and positions in the data. No
+  /// hook but before_iteration and before_update is called, and nothing is written. Error for an
+  /// argument out of its range.
+  RateCurve try_rates(const RateTrial& trial = {});
+  /// Plans for batches of 1, 2, 4, ... records, times those that fit into the memory, with a rate
+  /// of 0, and looks for the largest that fits. Then sets all back, as try_rates(). `each`, if not
+  /// empty, is told of each size. Error where a data layer cannot take batches of other sizes
+  /// (on_oom in proto/solver.proto says which can).
+  std::vector<BatchResult> try_batches(const BatchTrial& trial = {},
+                                       const std::function<void(const BatchResult&)>& each = {});
   /// Updates the parameters by their gradients, as step() does behind backward. The iteration
   /// stays. Not on a device.
   void apply_update();
@@ -166,6 +236,10 @@ class Solver {
   /// warning that names it. Error if that is so for all of them, or if a file cannot be read for
   /// another reason than damage: a run from scratch would write over the snapshots.
   std::string resume();
+  /// The folder of the run, which states name from now on; "": none. After restore() or resume(),
+  /// the one that the snapshot names, until another one is set.
+  void set_run_folder(const std::string& folder);
+  std::string run_folder() const;
   /// The best test so far, by the solver's snapshot_best, which names `output` and `net`.
   struct Best {
     std::string output;
@@ -194,6 +268,9 @@ class Solver {
   std::function<void(const IterationReport&)> on_iteration;
   std::function<void(const TestReport&)> on_test;
   std::function<void(const std::string&)> on_snapshot;
+  /// Called with what the solver did by itself, which is in the log too: it went back to a snapshot
+  /// (on_nan: ROLLBACK), halved the batch (on_oom: HALVE_BATCH), or ended early.
+  std::function<void(const std::string&)> on_note;
 
  private:
   std::unique_ptr<Trainer> trainer_;

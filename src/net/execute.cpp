@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -65,8 +64,11 @@ bool is_empty(const ProgramNode& node) {
 
 /// Whether the shapes differ in more than the number of samples.
 bool differ_within(const Shape& a, const Shape& b) {
-  return a.rank() != b.rank() ||
-         !std::ranges::equal(a.dims() | std::views::drop(1), b.dims() | std::views::drop(1));
+  if (a.rank() != b.rank()) return true;
+  for (int axis = 1; axis < a.rank(); ++axis) {
+    if (a[axis] != b[axis]) return true;
+  }
+  return false;
 }
 
 /// Whether the blobs have the layouts of the option.

@@ -12,6 +12,7 @@
 #include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
 #include "model/upgrade/upgrade.hpp"
+#include "net/batches.hpp"
 #include "net/out_of_memory.hpp"
 #include "net/plan.hpp"
 #include "net/queued.hpp"
@@ -303,6 +304,15 @@ void begin_pass(Plan& plan) {
   fetch(plan, 0, plan.layers.size() - 1);
   if (!plan.current()) take_program(plan);
   restore_bounds(plan);
+}
+
+void plan_next_batches(Net& net) {
+  Plan& plan = Plan::of(net);
+  const ThreadScope threads(plan.context->threads());
+  leave_program(plan);
+  plan.programs.clear();
+  fetch(plan, 0, plan.layers.size() - 1);
+  take_program(plan);
 }
 
 void run_forward_steps(Plan& plan) {

@@ -115,7 +115,9 @@ void Trainer::queue_whole() {
   in_step_[0].look();
 }
 
-Tensor* Trainer::average_values() const { return average_ ? &average_->values() : nullptr; }
+Tensor* Trainer::average_values() const {
+  return average_ && !tried_rate_ ? &average_->values() : nullptr;
+}
 
 void Trainer::observe_now() {
   const DeviceReport found = context_.device_run().report();
@@ -185,7 +187,11 @@ void Trainer::tell_done() {
   while (!done_.empty()) {
     const IterationReport report = done_.front();
     done_.pop_front();
-    if (hooks_.on_iteration) hooks_.on_iteration(report);
+    if (tried_rate_) {
+      tried_ = report;
+    } else if (hooks_.on_iteration) {
+      hooks_.on_iteration(report);
+    }
   }
 }
 

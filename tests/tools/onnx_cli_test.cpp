@@ -191,7 +191,7 @@ TEST_F(OnnxCliTest, PixelsBecomeWhatTheNetWasTrainedOn) {
 
 TEST_F(OnnxCliTest, RefusesWhatItCannotWrite) {
   expect_refusal("export-onnx -o " + model_, {"--model is missing"});
-  expect_refusal("export-onnx --model " + deploy_, {"o is missing", "NET.onnx"});
+  expect_refusal("export-onnx --model " + deploy_, {"-o is missing; give it as -o NET.onnx"});
   expect_refusal("export-onnx --model " + deploy_ + " -o " + path("net.txt"), {"ends in .onnx"});
   expect_refusal(exporting(deploy_), {"--model=FILE"});
   for (const char* opset : {"12", "24", "-1"})
@@ -216,10 +216,24 @@ TEST_F(OnnxCliTest, RefusesWhatItCannotWrite) {
   expect_says(random, {"without --weights", "fillers", "not trained"});
 }
 
+TEST_F(OnnxCliTest, AProofThatShowsNothingSaysSo) {
+  const char* const warning = "prob is the same for other inputs, so that the proof shows nothing";
+  EXPECT_FALSE(run(exporting()).says(warning));
+  std::string zeros = kNet;
+  const std::string filler = "\"xavier\"";
+  for (size_t at = zeros.find(filler); at != std::string::npos; at = zeros.find(filler, at + 1))
+    zeros.replace(at, filler.size(), "\"constant\"");
+  const Output constant =
+      run("export-onnx --model " + write("zeros.prototxt", zeros) + " -o " + path("zeros.onnx"));
+  EXPECT_EQ(constant.status, 0) << constant.text;
+  expect_says(constant, {warning, "--input"});
+  expect_says(run("import-onnx " + path("zeros.onnx") + " -o " + path("zeros")), {warning});
+}
+
 TEST_F(OnnxCliTest, RefusesWhatItCannotRead) {
   make_model();
   expect_refusal("import-onnx", {"takes one model"});
-  expect_refusal("import-onnx " + model_, {"o is missing", "FOLDER"});
+  expect_refusal("import-onnx " + model_, {"-o is missing; give it as -o FOLDER"});
   expect_refusal("import-onnx " + deploy_ + " -o " + path("a"), {"deploy.prototxt", "ONNX"});
   expect_refusal("import-onnx " + path("none.onnx") + " -o " + path("a"), {"none.onnx"});
   for (const char* shape : {"3x", "x", "0x3x8x8", "data=1x3x8xq"})

@@ -187,7 +187,8 @@ void DatumLoader::set_shape(ImageBatch& batch, const Shape& shape) const {
 }
 
 Image DatumLoader::augmented(const Record& record, const Image& opened, DrawnSteps& drawn) {
-  auto& [steps, size] = drawn;
+  auto& steps = drawn.steps;
+  const auto& size = drawn.size;
   const DecodePlan plan =
       plan_decoding({opened.height, opened.width}, decoder_.is_scalable(), steps);
   const Image image = pixels(plan.window, plan.eighths);
