@@ -1,8 +1,6 @@
 // crema profile: what each thread does in some iterations, and what each layer costs.
 #include "analysis/profile.hpp"
 
-#include <google/protobuf/descriptor.h>
-
 #include <cstdio>
 #include <memory>
 
@@ -21,6 +19,7 @@
 #include "tools/output_file.hpp"
 #include "tools/peak.hpp"
 #include "tools/profile_table.hpp"
+#include "tools/trial_solver.hpp"
 
 DECLARE_bool(forward_only);
 DECLARE_string(o);
@@ -68,20 +67,6 @@ struct Profiled {
   std::unique_ptr<PlainUpdate> update;
   Net& net() { return solver ? solver->net() : *alone; }
 };
-
-/// Tests, snapshots and what depends on them are no part of the iterations.
-void leave_iterations(SolverParameter& param) {
-  const auto& reflection = *param.GetReflection();
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  reflection.ListFields(param, &fields);
-  for (const auto* field : fields) {
-    const std::string name(field->name());
-    for (const char* prefix : {"test_", "snapshot", "early_stop", "display", "debug_info"}) {
-      if (name.starts_with(prefix)) reflection.ClearField(&param, field);
-    }
-  }
-  param.set_snapshot_after_train(false);
-}
 
 Profiled build(Context& context, const SolverParameter& param, const SourceMap& source) {
   Profiled profiled;
@@ -154,7 +139,8 @@ int profile(const std::vector<std::string>& arguments) {
   SourceMap source;
   if (!FLAGS_solver.empty()) {
     read_text_proto(FLAGS_solver, param, &source);
-    leave_iterations(param);
+    keep_training_alone(param);
+    param.clear_display();
   }
   Context context(context_options(
       param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU, param.device_id()));
