@@ -21,7 +21,10 @@
 #include "tools/output_file.hpp"
 #include "tools/terminal.hpp"
 
-DEFINE_string(o, "", "What to write. Of export-onnx: the .onnx file. Of import-onnx: a folder.");
+DEFINE_string(
+    o, "",
+    "What to write. Of export-onnx: the .onnx file. Of import-onnx: a folder. Of report: a "
+    "file, report.html in the folder of a run by default.");
 DEFINE_int32(opset, 17, "Version of ONNX's operators, 13 to 23.");
 DEFINE_bool(dynamic_batch, false, "Leave the batch of inputs and outputs open.");
 DEFINE_bool(fold, false, "BatchNorm, Scale and Bias become part of the weights beside them.");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <tuple>
 
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
@@ -188,25 +189,24 @@ void check_histogram(const ValueHistogram& histogram) {
 }
 
 void read_histograms(Run& run) {
-  int resumed = -1;
-  for (const RunRecord& event : run.events) {
-    if (event.kind() == RunRecord::RESUME) resumed = std::max(resumed, event.iteration());
-  }
+  std::map<std::tuple<std::string, int, bool>, std::vector<ValueHistogram>> by_parameter;
+  std::vector<std::vector<ValueHistogram>*> order;
   read_lines(run.folder, "histograms.jsonl", run.warnings, [&](std::string_view line) {
     ValueHistogram histogram;
     parse_json(std::string(line), histogram);
     check_histogram(histogram);
+    std::vector<ValueHistogram>& all =
+        by_parameter[{histogram.layer(), histogram.parameter(), histogram.gradient()}];
+    if (all.empty()) order.push_back(&all);
     // Those of a part that was done again come again.
-    std::erase_if(run.histograms, [&](const ValueHistogram& other) {
-      return resumed >= 0 && other.iteration() >= histogram.iteration() &&
-             other.layer() == histogram.layer() && other.parameter() == histogram.parameter() &&
-             other.gradient() == histogram.gradient();
-    });
-    run.histograms.push_back(std::move(histogram));
+    while (!all.empty() && all.back().iteration() >= histogram.iteration()) all.pop_back();
+    all.push_back(std::move(histogram));
   });
-  std::erase_if(run.histograms, [&](const ValueHistogram& histogram) {
-    return histogram.iteration() > run.iterations;
-  });
+  for (std::vector<ValueHistogram>* all : order) {
+    for (ValueHistogram& one : *all) {
+      if (one.iteration() <= run.iterations) run.histograms.push_back(std::move(one));
+    }
+  }
 }
 
 template <class Message>
@@ -225,22 +225,22 @@ std::optional<Message> read_json_file(Run& run, const char* name) {
 
 }  // namespace
 
-RunState Run::state() const {
+RunOutcome Run::state() const {
   const RunRecord* last = end();
-  if (last == nullptr) return RunState::unknown;
+  if (last == nullptr) return RunOutcome::unknown;
   switch (last->reason()) {
     case RunRecord::FINISHED:
-      return RunState::finished;
+      return RunOutcome::finished;
     case RunRecord::STOPPED:
-      return RunState::stopped;
+      return RunOutcome::stopped;
     case RunRecord::EARLY:
-      return RunState::early;
+      return RunOutcome::early;
     case RunRecord::TIME_OVER:
-      return RunState::time_over;
+      return RunOutcome::time_over;
     case RunRecord::FAILED:
-      return RunState::failed;
+      return RunOutcome::failed;
   }
-  return RunState::unknown;
+  return RunOutcome::unknown;
 }
 
 const RunRecord* Run::end() const {

@@ -26,7 +26,7 @@ struct TestCurves {
 };
 
 /// How a run stands, from the last record of its files.
-enum class RunState : uint8_t { unknown, finished, stopped, early, time_over, failed };
+enum class RunOutcome : uint8_t { unknown, finished, stopped, early, time_over, failed };
 
 struct Run {
   std::string folder;
@@ -51,7 +51,7 @@ struct Run {
   std::vector<std::string> warnings;
 
   /// `unknown` where no end was written: the run goes on, or was killed.
-  RunState state() const;
+  RunOutcome state() const;
   /// The record of the end; null without one.
   const RunRecord* end() const;
   /// The last test that was the best so far by the solver's snapshot_best; null without one.
