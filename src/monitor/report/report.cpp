@@ -565,13 +565,16 @@ std::vector<PageSection> run_sections(const Run& run, ChartPage& charts) {
   return sections;
 }
 
-std::string run_report(const Run& run) {
+PageContent run_content(const Run& run) {
   size_t lines = 8 + run.outputs.size();
   for (const auto& [net, test] : run.tests) lines += 1 + test.outputs.size();
   ChartPage charts(lines);
-  const std::vector<PageSection> sections = run_sections(run, charts);
-  return page(run.info.name(), run_head(run), sections, charts.data());
+  PageContent content{run.info.name(), run_head(run), run_sections(run, charts), ""};
+  content.curves = charts.data();
+  return content;
 }
+
+std::string run_report(const Run& run) { return page(run_content(run)); }
 
 std::vector<std::string> write_report(const std::string& folder) {
   const Run run = read_run(folder);

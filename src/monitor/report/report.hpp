@@ -40,8 +40,10 @@ std::vector<PageSection> run_sections(const Run& run, ChartPage& charts);
 /// What stands above them: name, state and the numbers of the run.
 std::string run_head(const Run& run);
 
+PageContent run_content(const Run& run);
 std::string run_report(const Run& run);
 /// Of two runs or more.
+PageContent comparison_content(const std::vector<Run>& runs);
 std::string comparison_report(const std::vector<Run>& runs);
 
 /// Reads the run and writes its report.html, whole or not at all. Returns the run's warnings. Error
