@@ -235,7 +235,7 @@ void EvaluatedClasses::write_classes(Evaluation::Classes& out) {
     Evaluation::Class& one = *out.add_classes();
     const auto at = static_cast<size_t>(c);
     one.set_label(static_cast<int>(c));
-    if (!names_.empty()) one.set_name(names_[at]);
+    if (!names_.empty()) one.set_name(as_utf8(names_[at]));
     one.set_support(confusion_.labelled(c));
     one.set_predicted(confusion_.predicted(c));
     if (const auto share = confusion_.precision(c)) one.set_precision(*share);

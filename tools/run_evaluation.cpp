@@ -12,6 +12,7 @@
 #include "analysis/draw.hpp"
 #include "core/data_source.hpp"
 #include "core/device.hpp"
+#include "core/utf8.hpp"
 #include "model/weights_origin.hpp"
 #include "onnx/importing/net_file.hpp"
 #include "tools/evaluated_classes.hpp"
@@ -47,7 +48,7 @@ void keep_means(const std::vector<OutputMeans>& outputs, Evaluation& evaluation)
     for (size_t i = 0; i < output.means.size(); ++i) {
       const std::string name =
           output.means.size() == 1 ? output.name : text(output.name, "[", i, "]");
-      (*evaluation.mutable_outputs())[name] = output.means[i].mean();
+      (*evaluation.mutable_outputs())[as_utf8(name)] = output.means[i].mean();
     }
   }
 }
@@ -182,7 +183,7 @@ Evaluation evaluate_run(const Run& run, const RunWeights& weights, Context& cont
 
 LayerTable layer_table(Net& net, const NetParameter& param) {
   LayerTable table;
-  table.set_net(net.name());
+  table.set_net(as_utf8(net.name()));
   const Context& context = net.context();
   table.set_device(context.on_gpu() ? context.backend().name() : "CPU");
   table.set_threads(context.threads());
@@ -190,12 +191,12 @@ LayerTable layer_table(Net& net, const NetParameter& param) {
   double parameters = 0;
   for (const LayerSummary& layer : net.summary()) {
     LayerTable::Layer& row = *table.add_layers();
-    row.set_name(layer.name);
+    row.set_name(as_utf8(layer.name));
     row.set_type(layer.type);
     row.set_parameters(static_cast<double>(layer.params));
     parameters += static_cast<double>(layer.params);
     if (!layer.fused_into.empty()) {
-      row.set_fused_into(layer.fused_into);
+      row.set_fused_into(as_utf8(layer.fused_into));
       continue;
     }
     row.set_engine(layer.engine);

@@ -23,21 +23,17 @@ namespace fs = std::filesystem;
 template <class Read>
 void read_lines(const std::string& folder, const char* name, std::vector<std::string>& warnings,
                 const Read& read) {
-  const std::optional<std::string> text_in = text_of_file((fs::path(folder) / name).string());
-  if (!text_in) return;
+  std::ifstream in(fs::path(folder) / name, std::ios::binary);
   constexpr int kMostNamed = 5;
   int line_number = 0, damaged = 0;
-  for (size_t begin = 0; begin < text_in->size();) {
-    const size_t found = text_in->find('\n', begin);
-    const size_t end = std::min(found, text_in->size());
-    const std::string_view line = std::string_view(*text_in).substr(begin, end - begin);
-    begin = end + 1;
+  for (std::string line; std::getline(in, line);) {
+    const bool is_unfinished = in.eof();
     ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
       read(line);
     } catch (const Error& error) {
-      if (found == std::string::npos) break;  // the run was killed while it wrote
+      if (is_unfinished) break;  // the run was killed while it wrote
       if (++damaged <= kMostNamed)
         warnings.push_back(text(name, ", line ", line_number,
                                 " is damaged and left out: ", printable(error.what())));
@@ -275,10 +271,16 @@ std::string to_json_line(const google::protobuf::Message& message) {
 }
 
 std::optional<std::string> text_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::error_code failed;
+  if (!fs::is_regular_file(path, failed)) return std::nullopt;
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
   if (!in) return std::nullopt;
-  std::string all(std::istreambuf_iterator<char>(in), {});
-  return in.bad() ? std::nullopt : std::optional(std::move(all));
+  std::string all(static_cast<size_t>(std::max<std::streamoff>(in.tellg(), 0)), '\0');
+  in.seekg(0);
+  in.read(all.data(), static_cast<std::streamsize>(all.size()));
+  if (in.bad()) return std::nullopt;
+  all.resize(static_cast<size_t>(in.gcount()));
+  return all;
 }
 
 Run read_run(const std::string& folder) {
