@@ -53,6 +53,15 @@ void keep_means(const std::vector<OutputMeans>& outputs, Evaluation& evaluation)
   }
 }
 
+std::string device_words(const Context& context) {
+  if (!context.on_gpu()) return "CPU";
+  std::string why;
+  for (const DeviceInfo& device : cuda_devices(why)) {
+    if (device.index == context.device().index) return device.name;
+  }
+  return "GPU";
+}
+
 int64_t records_of(const Net& net) {
   for (Layer* layer : net.layers()) {
     const DataSource* data = layer->data_source();
@@ -138,6 +147,7 @@ Evaluation evaluate_run(const Run& run, const RunWeights& weights, Context& cont
   NetOptions options;
   options.phase = Phase::test;
   options.weights = {weights.file};
+  options.need_all_weights = true;
   EvaluatedClasses classes(param, options);
   EvaluatedDetections detections(param);
   options.keep = classes.blobs();
@@ -185,7 +195,7 @@ LayerTable layer_table(Net& net, const NetParameter& param) {
   LayerTable table;
   table.set_net(as_utf8(net.name()));
   const Context& context = net.context();
-  table.set_device(context.on_gpu() ? context.backend().name() : "CPU");
+  table.set_device(device_words(context));
   table.set_threads(context.threads());
   const std::vector<NetValue> values = net.values();
   double parameters = 0;

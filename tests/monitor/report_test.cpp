@@ -427,7 +427,7 @@ TEST(Smoothed, IsTheMeanWeightedByDistance) {
 }
 
 TEST(RoundTicks, AreRoundAndWithin) {
-  EXPECT_THAT(round_ticks(0, 1, 4), ElementsAre(0, 0.5, 1));
+  EXPECT_THAT(round_ticks(0, 1, 4), ElementsAre(0, 0.25, 0.5, 0.75, 1));
   EXPECT_THAT(round_ticks(0, 1000, 5), ElementsAre(0, 200, 400, 600, 800, 1000));
   EXPECT_THAT(round_ticks(-1, 1, 4), ElementsAre(-1, -0.5, 0, 0.5, 1));
   EXPECT_EQ(round_ticks(3, 3, 4).size(), 1U);

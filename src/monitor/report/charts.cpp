@@ -60,6 +60,17 @@ std::string in_unit(const Chart& chart, double value) {
   return value_words(value) + (chart.unit.empty() ? "" : " " + chart.unit);
 }
 
+/// Beside the axis: the title has the unit.
+std::string tick_words(const Chart& chart, double value) {
+  return chart.unit == "share" || chart.unit == "bytes" ? in_unit(chart, value)
+                                                        : value_words(value);
+}
+
+std::string title_words(const Chart& chart) {
+  const bool is_in_ticks = chart.unit.empty() || chart.unit == "share" || chart.unit == "bytes";
+  return is_in_ticks ? chart.title : chart.title + ", " + chart.unit;
+}
+
 std::string short_iteration(double iteration) {
   if (iteration >= 1e6) return value_words(iteration / 1e6) + "M";
   if (iteration >= 1e4) return value_words(iteration / 1e3) + "k";
@@ -260,7 +271,11 @@ std::vector<double> round_ticks(double low, double high, int count) {
   if (!(high > low) || !std::isfinite(high - low)) return {low};
   const double raw = (high - low) / count, base = std::pow(10, std::floor(std::log10(raw)));
   const double factor = raw / base;
-  const double step = base * (factor > 5 ? 10 : factor > 2 ? 5 : factor > 1 ? 2 : 1);
+  const double step = base * (factor > 5     ? 10
+                              : factor > 2.5 ? 5
+                              : factor > 2   ? 2.5
+                              : factor > 1   ? 2
+                                             : 1);
   std::vector<double> all;
   const double first = std::ceil(low / step - 1e-9);
   for (double k = first; k * step <= high + step * 1e-9 && all.size() < 20; ++k) {
@@ -368,7 +383,7 @@ std::string ChartPage::add(const Chart& given) {
     const double y = scale.y(tick);
     grid += text("M0 ", coordinate(y), "H1000");
     ys += text("<span style=\"top:", coordinate(y / kHeight * 100), "%\">",
-               html(in_unit(chart, tick)), "</span>");
+               html(tick_words(chart, tick)), "</span>");
   }
   for (const double tick : round_ticks(0, scale.last, 4))
     xs += text("<span style=\"left:", coordinate(scale.x(tick) / kWidth * 100), "%\">",
@@ -389,7 +404,7 @@ std::string ChartPage::add(const Chart& given) {
                   " 0V300\"><title>", html(mark.words), "</title></path>");
   }
   return text("<figure class=\"chart\" id=\"", html(chart.id), "\"><figcaption><h3>",
-              html(chart.title),
+              html(title_words(chart)),
               "</h3><span class=\"at\"></span><button type=\"button\" class=\"csv\" "
               "title=\"The points as a table\">CSV</button><button type=\"button\" class=\"svg\" "
               "title=\"The chart as a drawing\">SVG</button></figcaption>\n<div class=\"plot\" "

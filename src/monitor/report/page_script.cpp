@@ -59,7 +59,7 @@ function extent(charts) {
   var lo = Infinity, hi = -Infinity;
   charts.forEach(function (c) { c.lines.forEach(function (l) {
     var p = l.px;
-    if (p.length) { lo = Math.min(lo, p[0]); hi = Math.max(hi, p[p.length - 1]); }
+    if (p.length) { lo = Math.min(lo, 0, p[0]); hi = Math.max(hi, p[p.length - 1]); }
   }); });
   if (!(hi > lo)) { if (lo === Infinity) lo = 0; hi = lo + 1; }
   return [lo, hi];
@@ -67,7 +67,7 @@ function extent(charts) {
 
 function ticks(lo, hi, count) {
   var raw = (hi - lo) / count, base = Math.pow(10, Math.floor(Math.log10(raw))), f = raw / base;
-  var step = base * (f > 5 ? 10 : f > 2 ? 5 : f > 1 ? 2 : 1), all = [];
+  var step = base * (f > 5 ? 10 : f > 2.5 ? 5 : f > 2 ? 2.5 : f > 1 ? 2 : 1), all = [];
   for (var k = Math.ceil(lo / step - 1e-9); k * step <= hi + step * 1e-9; ++k) all.push(k * step);
   return all;
 }
@@ -83,6 +83,8 @@ function value(chart, v) {
   if (chart.unit === 'bytes') return v >= 1e9 ? words(v / 1e9) + ' GB' : words(v / 1e6) + ' MB';
   return words(v) + (chart.unit ? ' ' + chart.unit : '');
 }
+// Beside the axis: the title has the unit.
+function tick(chart, v) { return chart.unit === 'share' || chart.unit === 'bytes' ? value(chart, v) : words(v); }
 function seconds(s) {
   s = Math.round(s);
   if (s >= 3600) return Math.floor(s / 3600) + 'h' + ('0' + Math.floor(s % 3600 / 60)).slice(-2) + 'm';
@@ -170,7 +172,7 @@ function draw(chart) {
   ys.forEach(function (v) {
     var y = Y(v);
     grid += 'M0 ' + y + 'H' + W;
-    labels += '<span style="top:' + y / H * 100 + '%">' + value(chart, v) + '</span>';
+    labels += '<span style="top:' + y / H * 100 + '%">' + tick(chart, v) + '</span>';
   });
   chart.dom.querySelector('.grid').setAttribute('d', grid);
   chart.dom.querySelector('.ys').innerHTML = labels;
@@ -310,23 +312,29 @@ function picture(chart) {
   var w = 640, h = 320, l = 62, t = 34, pw = w - l - 16, ph = h - t - 62, s = chart.scale, colors = [];
   var out = '<svg xmlns="http://www.w3.org/2000/svg" width="' + w + '" height="' + h + '" viewBox="0 0 ' + w + ' ' + h +
     '" font-family="Helvetica, Arial, sans-serif" font-size="11"><rect width="100%" height="100%" fill="#fff"/>' +
-    '<text x="' + l + '" y="20" font-size="13" font-weight="bold">' + xml(chart.title) + '</text>' +
+    '<text x="' + l + '" y="20" font-size="13" font-weight="bold">' + xml(chart.dom.querySelector('h3').textContent) + '</text>' +
     '<defs><clipPath id="p"><rect width="' + pw + '" height="' + ph + '"/></clipPath></defs><g transform="translate(' + l + ' ' + t + ')">';
   chart.ys.forEach(function (v) {
     var y = s.Y(v) / H * ph;
-    out += '<path stroke="#ddd" d="M0 ' + y + 'H' + pw + '"/><text text-anchor="end" x="-6" y="' + (y + 4) + '">' + xml(value(chart, v)) + '</text>';
+    out += '<path stroke="#ddd" d="M0 ' + y + 'H' + pw + '"/><text text-anchor="end" x="-6" y="' + (y + 4) + '">' + xml(tick(chart, v)) + '</text>';
   });
   chart.xs.forEach(function (v) {
     out += '<text text-anchor="middle" x="' + s.X(v) / W * pw + '" y="' + (ph + 15) + '">' + short(v) + '</text>';
   });
   out += '<path stroke="#444" fill="none" d="M0 0V' + ph + 'H' + pw + '"/><g clip-path="url(#p)">';
-  chart.dom.querySelectorAll('.line path').forEach(function (p) {
-    var c = getComputedStyle(p), k = p.getAttribute('class');
-    out += '<path transform="scale(' + pw / W + ' ' + ph / H + ')" vector-effect="non-scaling-stroke" d="' + p.getAttribute('d') + '" fill="' +
-      (c.fill === 'none' ? 'none' : c.fill) + '" fill-opacity="' + c.fillOpacity + '" stroke="' + c.stroke + '" stroke-opacity="' + c.strokeOpacity +
-      '" stroke-width="' + c.strokeWidth + '" stroke-linecap="round" stroke-linejoin="round"' +
-      (c.strokeDasharray !== 'none' ? ' stroke-dasharray="' + c.strokeDasharray + '"' : '') + '/>';
-    if (k.indexOf('smooth') === 0 || k.indexOf('plain') === 0) colors.push(c.stroke);
+  // On white paper, whatever the page has.
+  var inks = ['#0b62a8', '#c2410c', '#0f766e', '#8e2bd0', '#8a6100', '#be185d', '#3f6f0b', '#475569'];
+  var widths = { raw: 1, smooth: 2, plain: 2, dots: 5 };
+  chart.dom.querySelectorAll('g.line').forEach(function (g) {
+    var kinds = g.getAttribute('class'), ink = inks[+/k(\d)/.exec(kinds)[1] - 1];
+    colors.push(ink);
+    g.querySelectorAll('path').forEach(function (p) {
+      var kind = p.getAttribute('class');
+      out += '<path transform="scale(' + pw / W + ' ' + ph / H + ')" vector-effect="non-scaling-stroke" d="' + p.getAttribute('d') + '" ' +
+        (kind === 'band' ? 'fill="' + ink + '" fill-opacity="0.22"' : 'fill="none" stroke="' + ink + '" stroke-width="' + widths[kind] +
+        '" stroke-linecap="round" stroke-linejoin="round"' + (kind === 'raw' ? ' stroke-opacity="0.4"' : '') +
+        (/dash/.test(kinds) && kind !== 'raw' && kind !== 'dots' ? ' stroke-dasharray="6 4"' : '')) + '/>';
+    });
   });
   out += '</g><text text-anchor="middle" x="' + pw / 2 + '" y="' + (ph + 32) + '">' + axis + '</text></g>';
   var x = l;

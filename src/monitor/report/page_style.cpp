@@ -36,7 +36,7 @@ nav ul{display:flex;flex-wrap:wrap;gap:4px 16px;list-style:none;margin:12px 0 14
 button,select{font:inherit;color:inherit;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:1px 8px;cursor:pointer}
 button:disabled{opacity:.5;cursor:default}
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,430px),1fr));gap:18px 26px}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,370px),1fr));gap:18px 26px;margin:0 0 22px}
 .charts.large{grid-template-columns:repeat(auto-fit,minmax(min(100%,540px),1fr))}
 figure{margin:0;min-width:0}
 .chart figcaption{display:flex;gap:8px;align-items:baseline;flex-wrap:wrap}

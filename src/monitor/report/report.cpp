@@ -556,6 +556,10 @@ std::vector<PageSection> run_sections(const Run& run, ChartPage& charts) {
     sections.push_back({"boxes", "Detections", boxes_part(evaluation)});
     sections.push_back({"masks", "Masks", masks_part(evaluation)});
   }
+  if (!run.evaluation && !run.test_net_texts.empty())
+    sections.push_back({"evaluation", "Evaluation",
+                        "<p class=\"faint\">The weights were not evaluated yet. `crema report` "
+                        "does it as soon as the run has a snapshot.</p>\n"});
   sections.push_back({"net", "Net", net_part(run)});
   sections.push_back({"layers", "Layers", layers_part(run)});
   sections.push_back({"weights", "Weights", histograms_part(run)});
