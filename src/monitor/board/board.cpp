@@ -77,6 +77,12 @@ bool is_own_host(std::string_view host) {
   return name == "127.0.0.1" || name == "localhost";
 }
 
+/// Without the lines behind the first one, which show a place in a text.
+std::string first_line_of(const Error& error) {
+  const std::string all = error.what();
+  return all.substr(0, all.find('\n'));
+}
+
 std::string hash_of(const std::string& text_in) {
   return std::to_string(std::hash<std::string>()(text_in));
 }
@@ -229,6 +235,8 @@ BoardResponse Board::route(const BoardRequest& request) {
     return {.type = "text/javascript; charset=utf-8", .body = kReportScript};
   if (path.size() == 1 && first == "board.js")
     return {.type = "text/javascript; charset=utf-8", .body = kBoardScript};
+  if (path.size() == 1 && first == "favicon.ico")
+    return {.type = "image/svg+xml", .body = kBoardIcon};
   if (first == "file" && path.size() >= 3) {
     const std::vector<RunPlace> places = find_runs(options_.folder);
     return file(place_of(places, without_first(path, 2)), path[1]);
@@ -341,6 +349,7 @@ std::shared_ptr<const Board::Content> Board::cached(const std::string& key,
 Run Board::read_shown(const RunPlace& place) {
   if (!place.problem.empty()) throw Error(place.problem);
   Run run = read_run(place.folder);
+  run.is_live = is_run_alive(place.folder);
   const auto measured = measured_.find(place.id);
   if (!run.layers && measured != measured_.end()) run.layers = measured->second;
   return run;
@@ -361,7 +370,7 @@ const Board::Row& Board::row_of(const RunPlace& place) {
     listed.net = run.info.net();
     listed.parent = run.info.parent();
     listed.device = run.info.device();
-    listed.state = live_state_words(run, listed.is_live);
+    listed.state = state_words(run);
     listed.is_bad = run.state() == RunOutcome::failed;
     listed.iterations = run.iterations;
     listed.max_iterations = run.info.max_iterations();
@@ -372,7 +381,7 @@ const Board::Row& Board::row_of(const RunPlace& place) {
     listed.started = run.info.started();
     listed.last_wall = run.last_wall;
   } catch (const Error& error) {
-    listed.problem = error.what();
+    listed.problem = first_line_of(error);
     listed.is_live = false;
   }
   const auto end = Clock::now();
@@ -425,7 +434,7 @@ std::shared_ptr<const Board::Content> Board::run_content_of(const RunPlace& plac
       }
     } catch (const Error& error) {
       content.page.head = text("<h1>", html(place.id), "</h1>\n<p class=\"fail\" role=\"alert\">",
-                               html(error.what()), "</p>\n");
+                               html(first_line_of(error)), "</p>\n");
       content.page.sections.clear();
     }
     if (place.problem.empty()) {
@@ -471,7 +480,8 @@ std::shared_ptr<const Board::Content> Board::comparison_of(const BoardTarget& ta
         content.is_live = content.is_live || is_run_alive(place.folder);
         links += text("<a href=\"/run/", encoded_path(place.id), "\">", html(place.id), "</a> ");
       } catch (const Error& error) {
-        problems += text("<p class=\"note\">", html(place.id), ": ", html(error.what()), "</p>\n");
+        problems +=
+            text("<p class=\"note\">", html(place.id), ": ", html(first_line_of(error)), "</p>\n");
       }
     }
     if (!runs.empty()) content.page = comparison_content(runs);

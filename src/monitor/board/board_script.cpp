@@ -56,6 +56,7 @@ function put(answer) {
     ids[p.id] = true;
     if (p.id === 'head') {
       if (p.html !== undefined) byId('head').innerHTML = p.html;
+      byId('head').setAttribute('data-hash', p.hash);
       have.head = p.hash;
       return;
     }
@@ -226,7 +227,7 @@ function take(files) {
   next();
 }
 function readyImages() {
-  var files = byId('files');
+  var files = byId('see-files');
   if (!files) return;
   files.addEventListener('change', function () { take(files.files); files.value = ''; });
   byId('confidence').addEventListener('input', function () {

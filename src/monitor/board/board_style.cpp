@@ -4,7 +4,9 @@
 namespace crema {
 
 const char* const kBoardStyle = R"css(
-.board{margin:14px 0 0}
+header{padding-top:12px}
+.board{margin:0}
+#runs td.wrap{min-width:15em}
 .live{color:var(--good);font-weight:600}
 .live:before{content:"";display:inline-block;width:.6em;height:.6em;border-radius:50%;background:var(--good);margin-right:.45em}
 #board-state{min-height:1.5em;font-size:.85rem;margin:0}
@@ -25,5 +27,11 @@ const char* const kBoardStyle = R"css(
 #seen .image .none{padding:20px;text-align:center}
 pre.log{white-space:pre-wrap;overflow-wrap:anywhere}
 )css";
+
+const char* const kBoardIcon =
+    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\"><rect width=\"16\" "
+    "height=\"16\" "
+    "rx=\"3\" fill=\"#0b62a8\"/><path d=\"M2.5 3.5c2 7 4 9 11 9\" fill=\"none\" stroke=\"#fff\" "
+    "stroke-width=\"2\"/></svg>\n";
 
 }  // namespace crema

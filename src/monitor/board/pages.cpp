@@ -55,10 +55,6 @@ std::string row_of_list(const ListedRun& run) {
 
 }  // namespace
 
-std::string live_state_words(const Run& run, bool is_live) {
-  return is_live && run.state() == RunOutcome::unknown ? "running" : state_words(run);
-}
-
 std::vector<PageSection> list_sections(std::vector<ListedRun> runs) {
   std::ranges::stable_sort(runs, [](const ListedRun& a, const ListedRun& b) {
     if (a.is_live != b.is_live) return a.is_live;
@@ -92,23 +88,24 @@ std::vector<PageSection> list_sections(std::vector<ListedRun> runs) {
 }
 
 PageSection images_section() {
-  return {"images", "Images",
-          "<p>What the weights see in images of yours. Nothing of them is stored.</p>\n"
-          "<div class=\"see\"><label>Weights <select id=\"weights\"></select></label>\n"
-          "<label class=\"drop\" id=\"drop\" for=\"files\">Drop images here, or choose files"
-          "<input type=\"file\" id=\"files\" multiple=\"multiple\" accept=\"image/png,image/jpeg,"
-          "image/gif,image/bmp,image/webp\" /></label>\n"
-          "<label id=\"least\" hidden=\"hidden\">Boxes from confidence <input type=\"range\" "
-          "id=\"confidence\" min=\"5\" max=\"95\" step=\"5\" value=\"50\" /> <output "
-          "id=\"confidence-value\">0.50</output></label></div>\n"
-          "<p id=\"see-state\" class=\"faint\" role=\"status\"></p>\n"
-          "<ul class=\"pictures wide\" id=\"seen\"></ul>\n"};
+  return {
+      "images", "Images",
+      "<p>What the weights see in images of yours. Nothing of them is stored.</p>\n"
+      "<div class=\"see\"><label>Weights <select id=\"weights\"></select></label>\n"
+      "<label class=\"drop\" id=\"drop\" for=\"see-files\">Drop images here, or choose files"
+      "<input type=\"file\" id=\"see-files\" multiple=\"multiple\" accept=\"image/png,image/jpeg,"
+      "image/gif,image/bmp,image/webp\" /></label>\n"
+      "<label id=\"least\" hidden=\"hidden\">Boxes from confidence <input type=\"range\" "
+      "id=\"confidence\" min=\"5\" max=\"95\" step=\"5\" value=\"50\" /> <output "
+      "id=\"confidence-value\">0.50</output></label></div>\n"
+      "<p id=\"see-state\" class=\"faint\" role=\"status\"></p>\n"
+      "<ul class=\"pictures wide\" id=\"seen\"></ul>\n"};
 }
 
 PageSection log_section(const RunPlace& place) {
   const std::string lines = last_lines(file_of_run(place.folder, kRunLogFile), kLogLines);
-  if (lines.empty()) return {"log", "Log", ""};
-  return {"log", "Log",
+  if (lines.empty()) return {"log-lines", "Log", ""};
+  return {"log-lines", "Log",
           text("<details><summary>The last lines of log.txt</summary>\n<pre tabindex=\"0\" "
                "class=\"log\">",
                html_lines(lines), "</pre></details>\n")};
@@ -119,7 +116,7 @@ PageSection files_section(const RunPlace& place) {
   for (const std::string& name : readable_files(place))
     links += text("<li><a download=\"", html(name), "\" href=\"/file/", encoded_segment(name), "/",
                   encoded_path(place.id), "\">", html(name), "</a></li>\n");
-  return {"files", "Files",
+  return {"run-files", "Files",
           text("<p class=\"faint\">", html(place.folder), "</p>\n",
                links.empty() ? "" : "<ul class=\"links\">" + links + "</ul>\n")};
 }

@@ -12,6 +12,7 @@ namespace crema {
 
 extern const char* const kBoardScript;
 extern const char* const kBoardStyle;
+extern const char* const kBoardIcon;  // SVG
 
 /// A run in the list.
 struct ListedRun {
@@ -28,9 +29,6 @@ struct ListedRun {
 
 /// The sections of the list, those that train first, then the newest.
 std::vector<PageSection> list_sections(std::vector<ListedRun> runs);
-
-/// "running", or how it ended.
-std::string live_state_words(const Run& run, bool is_live);
 
 /// The part that takes images.
 PageSection images_section();

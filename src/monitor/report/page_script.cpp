@@ -123,7 +123,7 @@ function range(chart, lo, hi) {
   if (!chart.logs && to - from > 2.5 * (b - a) && b > a) { from = a; to = b; }
   if (chart.logs) return [from, to > from ? to : from * 10];
   if (chart.zero && from > 0 && from < to * 0.5) from = 0;
-  if (!(to > from)) { var pad = Math.abs(from) * 0.1 || 0.5; return [from - pad, to + pad]; }
+  if (!(to - from > 1e-9 * Math.max(Math.abs(to), Math.abs(from)))) { var pad = Math.abs(from) * 0.1 || 0.5; return [from - pad, to + pad]; }
   var margin = (to - from) * 0.04;
   return [from === 0 ? 0 : from - margin, to + margin];
 }

@@ -438,6 +438,7 @@ std::string state_words(const Run& run) {
     case RunOutcome::unknown:
       break;
   }
+  if (run.is_live) return "running";
   if (!run.has_records()) return "no record yet";
   return "running, or ended without notice";
 }
