@@ -146,6 +146,8 @@ std::string page_of_crema() {
   page +=
       ".SH ENVIRONMENT\n"
       ".TP\n.B CREMA_MODEL_PATH\nFolders of models, separated by colons.\n"
+      ".TP\n.B CREMA_RUN_DIR\nThe folder of the run of crema train where no --run_dir says it, or "
+      "none.\n"
       ".TP\n.B OMP_NUM_THREADS\nThe number of threads where no flag says it.\n"
       ".TP\n.B XDG_CACHE_HOME\nThe folder of the file of measured times, "
       "crema/tuning; without it, \\(ti/.cache.\n"

@@ -303,3 +303,8 @@ else()
 endif()
 add_test(NAME python.suite COMMAND bash "${PROJECT_SOURCE_DIR}/tests/python/suite.sh" ${suite})
 set_tests_properties(python.suite PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
+
+# Trainings that tests start leave no folders of runs in the repository. Programs whose cases are found when they run say so
+# themselves (tests/tools/cli.hpp).
+get_property(all_tests DIRECTORY PROPERTY TESTS)
+set_property(TEST ${all_tests} APPEND PROPERTY ENVIRONMENT CREMA_RUN_DIR=none)

@@ -17,6 +17,7 @@
 #include "model/source_map.hpp"
 #include "net/not_finite.hpp"
 #include "net/queued.hpp"
+#include "net/scores.hpp"
 #include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
@@ -44,6 +45,15 @@ std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver,
                                  source.options);
   }
   return std::make_unique<Net>(source.file, context, source.options);
+}
+
+/// The blobs of the net that have scores of classes.
+std::vector<std::string> scores_of(const NetSource& net) {
+  if (net.changed) return score_blobs(*net.changed, net.options);
+  if (net.inlined) return score_blobs(*net.inlined, net.options);
+  NetParameter read;
+  read_net(net.file, read);
+  return score_blobs(read, net.options);
 }
 
 /// Sets the fields of the net that the caller gave. Returns lines for the log.
@@ -241,6 +251,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
     shared.options.keep_all = options.keep_all;
     shared.options.run = &run_;
     shared.options.graphs = options.graphs;
+    if (options.keep_scores) shared.options.keep = scores_of(shared);
     if (param.debug_info()) shared.options.fuse = false;
     in_test_net(test_nets_.size(), [&] {
       test_nets_.push_back(build_net(shared, source, context_));
