@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void say_warnings(const Run& run) {
+void say_warnings(const RunFiles& run) {
   for (const std::string& warning : run.warnings)
     say(Severity::warning, text(printable(run.folder), ": ", warning));
 }
@@ -38,7 +38,7 @@ void evaluate(const std::string& folder, Context& context) {
   bounds.records = FLAGS_records;
   bounds.rgb = FLAGS_rgb;
   const std::string path = fs::absolute(folder).string();
-  const Run run = read_run(path);
+  const RunFiles run = read_run(path);
   const InFolder in_folder(run.info.folder());
   evaluate_folder(path, context, bounds);
 }
@@ -52,7 +52,7 @@ int report(const std::vector<std::string>& arguments) {
   if (output.empty())
     output = compares ? "comparison.html" : (fs::path(arguments[0]) / "report.html").string();
   // Before anything takes time.
-  std::vector<Run> runs;
+  std::vector<RunFiles> runs;
   for (const std::string& folder : arguments) runs.push_back(read_run(folder));
   check_output_file(output, "the report");
   if (FLAGS_evaluate && !compares) {
@@ -60,7 +60,7 @@ int report(const std::vector<std::string>& arguments) {
     evaluate(arguments[0], context);
     runs[0] = read_run(arguments[0]);
   }
-  for (const Run& run : runs) say_warnings(run);
+  for (const RunFiles& run : runs) say_warnings(run);
   write_text_atomically(output, compares ? comparison_report(runs) : run_report(runs[0]));
   say(printable(output));
   return 0;

@@ -72,7 +72,7 @@ int64_t records_of(const Net& net) {
 
 }  // namespace
 
-std::optional<RunWeights> weights_of_run(const Run& run) {
+std::optional<RunWeights> weights_of_run(const RunFiles& run) {
   constexpr std::array<const char*, 6> kNames = {"best.caffemodel",     "best.caffemodel.h5",
                                                  "last_ema.caffemodel", "last_ema.caffemodel.h5",
                                                  "last.caffemodel",     "last.caffemodel.h5"};
@@ -104,7 +104,7 @@ std::optional<RunWeights> weights_of_run(const Run& run) {
   return std::nullopt;
 }
 
-bool is_up_to_date(const Run& run, const RunWeights& weights, const EvaluationBounds& bounds) {
+bool is_up_to_date(const RunFiles& run, const RunWeights& weights, const EvaluationBounds& bounds) {
   if (!run.evaluation) return false;
   const Evaluation& evaluation = *run.evaluation;
   const bool is_enough = evaluation.asked_records() >= bounds.records && !evaluation.is_cut();
@@ -127,7 +127,7 @@ void remove_writers(NetParameter& param) {
   }
 }
 
-Evaluation evaluate_run(const Run& run, const RunWeights& weights, Context& context,
+Evaluation evaluate_run(const RunFiles& run, const RunWeights& weights, Context& context,
                         const EvaluationBounds& bounds) {
   const Clock::time_point start = Clock::now();
   Evaluation evaluation;
@@ -141,7 +141,8 @@ Evaluation evaluate_run(const Run& run, const RunWeights& weights, Context& cont
            &source);
   remove_writers(param);
   // Data layers over folders of classes take the names that the weights were trained with.
-  const std::vector<std::string> trained = class_names_of_weights(weights.file);
+  std::vector<std::string> trained = class_names_of_weights(weights.file);
+  if (trained.empty()) trained.assign(run.info.class_names().begin(), run.info.class_names().end());
   if (!trained.empty())
     param.mutable_origin()->mutable_class_name()->Assign(trained.begin(), trained.end());
   NetOptions options;
@@ -289,8 +290,8 @@ void add_times(const Net& net, const std::vector<double>& forward,
 
 }  // namespace
 
-LayerTable time_layers(const Run& run, const std::optional<RunWeights>& weights, Context& context,
-                       const EvaluationBounds& bounds) {
+LayerTable time_layers(const RunFiles& run, const std::optional<RunWeights>& weights,
+                       Context& context, const EvaluationBounds& bounds) {
   NetParameter param;
   SourceMap source;
   read_net((fs::path(run.folder) / "net.prototxt").string(), param, &source);

@@ -15,6 +15,8 @@ struct EvaluationBounds {
   int64_t records = 1000;  // but one batch at least
   /// Ends behind the batch, or the pass, with which this time is over.
   double seconds = 120;
+  /// Leaves out what would take longer for one batch or pass alone, by the run's own iterations.
+  bool keeps_to_seconds = false;
   bool rgb = false;  // raw records have red first
 };
 
@@ -27,21 +29,21 @@ struct RunWeights {
   double time = 0;  // of the last change
 };
 /// The best weights of the run's folder, else the last ones. None where there are none.
-std::optional<RunWeights> weights_of_run(const Run& run);
+std::optional<RunWeights> weights_of_run(const RunFiles& run);
 
 /// Whether the run's evaluation is of these weights, and of as many records.
-bool is_up_to_date(const Run& run, const RunWeights& weights, const EvaluationBounds& bounds);
+bool is_up_to_date(const RunFiles& run, const RunWeights& weights, const EvaluationBounds& bounds);
 
 /// Paths in the run's nets are relative to the working directory. Error where the run has no test
 /// net, or where a net cannot be made or run.
-Evaluation evaluate_run(const Run& run, const RunWeights& weights, Context& context,
+Evaluation evaluate_run(const RunFiles& run, const RunWeights& weights, Context& context,
                         const EvaluationBounds& bounds);
 
 /// The layers of a net as planned, with a drawing. `param` is what the net was made from.
 LayerTable layer_table(Net& net, const NetParameter& param);
 /// The same of the run's training net with the times of passes, as far as the bounds have time.
-LayerTable time_layers(const Run& run, const std::optional<RunWeights>& weights, Context& context,
-                       const EvaluationBounds& bounds);
+LayerTable time_layers(const RunFiles& run, const std::optional<RunWeights>& weights,
+                       Context& context, const EvaluationBounds& bounds);
 
 /// Layers that write files in each pass are taken out.
 void remove_writers(NetParameter& param);

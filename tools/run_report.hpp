@@ -8,12 +8,19 @@
 
 namespace crema::tools {
 
-/// For `crema train`, in the order of a run. None of them throws: what cannot be written is a
+/// For `crema train`, in the order of a run:
+///
+///   report_net(recorder.folder(), solver.net());
+///   recorder.on_folder_changed = [&] {
+///     has_ended ? report_end(recorder.folder(), context, seconds_of_end(trained_seconds))
+///               : report_snapshot(recorder.folder());
+///   };
+/// None of them throws: what cannot be written is a
 /// warning in the log, since training goes on without it.
 
-/// At the start: writes layers.json with a drawing, without times. `param`: what the net was made
-/// from.
-void report_net(const std::string& folder, Net& net, const NetParameter& param);
+/// At the start, behind the recorder, which wrote net.prototxt: writes layers.json with a drawing,
+/// without times. `net`: the training net.
+void report_net(const std::string& folder, Net& net);
 /// At a snapshot: report.html with what the files have, without a new evaluation.
 void report_snapshot(const std::string& folder);
 /// At the end, behind the last record: evaluates the weights and times the layers in about

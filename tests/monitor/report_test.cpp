@@ -51,6 +51,7 @@ void fill_whole(FakeRun& fake) {
   }
   Evaluation evaluation;
   evaluation.set_records(100);
+  evaluation.set_seconds(1);
   evaluation.set_records_of_data(1000);
   evaluation.set_iteration(50);
   evaluation.set_is_best(true);
@@ -162,6 +163,7 @@ TEST(Report, HasAllPartsAndIsWellFormed) {
                            "Detections", "Masks", "Layers", "Weights", "What happened",
                            "Configuration", "Continue this run", "a lower rate"})
     EXPECT_THAT(words, HasSubstr(part));
+  EXPECT_THAT(words, HasSubstr("the best weights (iteration 50), over 100 of 1,000 records"));
   EXPECT_THAT(words, HasSubstr("87.50%"));  // accuracy
   EXPECT_THAT(words, HasSubstr("81.25%"));  // of the class
   EXPECT_THAT(words, HasSubstr("62.50%"));  // mean average precision
@@ -199,7 +201,7 @@ TEST(Report, NumbersAreThoseOfTheFiles) {
 TEST(Report, TheBestIsWhatTheSolverKept) {
   FakeRun fake;
   fill_whole(fake);
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   const auto main = main_output(run);
   ASSERT_TRUE(main);
   EXPECT_EQ(main->name, "accuracy");
@@ -236,7 +238,7 @@ TEST(Report, HostileNamesAreText) {
   (*record.mutable_outputs())["</script><b>\"'&]]>"] = 1;
   fake.add(record);
   fake.write("net.prototxt", "name: \"</pre><script>\"\n" + std::string(kHostile));
-  Run run = fake.read();
+  RunFiles run = fake.read();
   run.info.set_name(kHostile);
   run.info.set_net(kHostile);
   run.info.set_device(kHostile);
@@ -340,7 +342,7 @@ TEST(Report, TellsHowToGoOn) {
 }
 
 TEST(Report, ALongRunStaysSmall) {
-  Run run;
+  RunFiles run;
   run.info.set_name("long");
   constexpr int kPoints = 1000000;
   for (int i = 1; i <= kPoints; ++i) {
@@ -434,7 +436,7 @@ TEST(RoundTicks, AreRoundAndWithin) {
 }
 
 TEST(Comparison, ShowsWhatDiffersBesideWhatWasReached) {
-  std::vector<Run> runs;
+  std::vector<RunFiles> runs;
   for (const double rate : {0.1, 0.01}) {
     FakeRun fake(rate == 0.1 ? "fast" : "slow");
     fake.set("base_lr", text(rate));
@@ -461,7 +463,7 @@ TEST(Comparison, ShowsWhatDiffersBesideWhatWasReached) {
 
 TEST(Comparison, OfEqualAndOfEmptyRuns) {
   FakeRun fake;
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   const std::string words = expect_well_formed(comparison_report({run, run}));
   EXPECT_THAT(words, HasSubstr("the same configuration"));
   EXPECT_THAT(words, HasSubstr(run.folder)) << "two runs of one name";

@@ -69,7 +69,7 @@ TEST(DisplayLine, LeavesTheRestToTheMessage) {
   EXPECT_TRUE(read_display(" { \"kind\" : \"TRAIN\" , \"iteration\" : 1 } \r", line));
 }
 
-TEST(RunFiles, CurvesAreThoseOfTheLines) {
+TEST(ReadRun, CurvesAreThoseOfTheLines) {
   FakeRun fake;
   fake.add_event(RunRecord::START, 0);
   fake.add_display(10, 2.5);
@@ -84,7 +84,7 @@ TEST(RunFiles, CurvesAreThoseOfTheLines) {
   (*record.mutable_outputs())["a \"b\""] = 7;
   fake.add(record);
   fake.add_event(RunRecord::END, 30);
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   EXPECT_THAT(run.warnings, ElementsAre());
   ASSERT_EQ(run.loss.size(), 3U);
   EXPECT_EQ(run.loss[1].iteration, 20);
@@ -100,7 +100,7 @@ TEST(RunFiles, CurvesAreThoseOfTheLines) {
   EXPECT_EQ(run.best()->iteration(), 20);
 }
 
-TEST(RunFiles, WhatAResumeMadeVoidIsLeftOut) {
+TEST(ReadRun, WhatAResumeMadeVoidIsLeftOut) {
   FakeRun fake;
   fake.add_event(RunRecord::START, 0);
   for (const int at : {10, 20, 30, 40}) fake.add_display(at, at);
@@ -112,7 +112,7 @@ TEST(RunFiles, WhatAResumeMadeVoidIsLeftOut) {
   fake.add_event(RunRecord::RESUME, 20);
   fake.add_test(20, 0.5, 2);
   fake.add_display(30, 31);
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   EXPECT_THAT(iterations_of(run.loss), ElementsAre(10, 20, 30));
   EXPECT_EQ(run.loss.back().value, 31);
   EXPECT_THAT(iterations_of(run.tests.at(0).loss), ElementsAre(20));
@@ -130,35 +130,35 @@ TEST(RunFiles, WhatAResumeMadeVoidIsLeftOut) {
   EXPECT_EQ(run.iterations, 30);
 }
 
-TEST(RunFiles, AStartMakesAllBeforeItVoid) {
+TEST(ReadRun, AStartMakesAllBeforeItVoid) {
   FakeRun fake;
   fake.add_display(10, 1);
   fake.add_test(10, 0.5, 2);
   fake.add_event(RunRecord::START, 0);
   fake.add_display(5, 3);
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   EXPECT_THAT(iterations_of(run.loss), ElementsAre(5));
   EXPECT_TRUE(run.tests.empty());
 }
 
-TEST(RunFiles, IterationsNeverFall) {
+TEST(ReadRun, IterationsNeverFall) {
   FakeRun fake;
   for (const int at : {10, 20, 30}) fake.add_display(at, at);
   fake.add_event(RunRecord::NOTE, 10, "back to the snapshot at 10");
   fake.add_display(20, 21);
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   EXPECT_THAT(iterations_of(run.loss), ElementsAre(10, 20));
   EXPECT_EQ(run.loss.back().value, 21);
 }
 
-TEST(RunFiles, DamagedLinesAreNamedAndLeftOut) {
+TEST(ReadRun, DamagedLinesAreNamedAndLeftOut) {
   FakeRun fake;
   fake.add_display(10, 1);
   fake.metrics += "{\"kind\":\"TRAIN\",\"iterat{\"kind\":\"TRAIN\"}\n\n";
   fake.add_display(20, 2);
   fake.metrics += "{\"iteration\":3}\n";
   fake.metrics += "{\"kind\":\"TRAIN\",\"iteration\":30,\"lo";  // killed
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   EXPECT_THAT(iterations_of(run.loss), ElementsAre(10, 20));
   ASSERT_EQ(run.warnings.size(), 2U);
   EXPECT_THAT(run.warnings[0], HasSubstr("metrics.jsonl, line 2 is damaged"));
@@ -166,15 +166,15 @@ TEST(RunFiles, DamagedLinesAreNamedAndLeftOut) {
   EXPECT_THAT(run.warnings[1], HasSubstr("no kind"));
 }
 
-TEST(RunFiles, ManyDamagedLinesAreCounted) {
+TEST(ReadRun, ManyDamagedLinesAreCounted) {
   FakeRun fake;
   for (int i = 0; i < 100; ++i) fake.metrics += "x\n";
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   ASSERT_EQ(run.warnings.size(), 6U);
   EXPECT_THAT(run.warnings.back(), HasSubstr("95 more lines"));
 }
 
-TEST(RunFiles, HistogramsOfARepeatedPartComeOnce) {
+TEST(ReadRun, HistogramsOfARepeatedPartComeOnce) {
   FakeRun fake;
   fake.add_display(40, 1);
   for (const int at : {0, 20, 40, 20}) {
@@ -187,14 +187,14 @@ TEST(RunFiles, HistogramsOfARepeatedPartComeOnce) {
     fake.histograms += to_json_line(histogram);
   }
   fake.histograms += "{\"iteration\":40,\"layer\":\"conv\",\"edges\":[0,1],\"counts\":[1,2]}\n";
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   ASSERT_EQ(run.histograms.size(), 2U);
   EXPECT_EQ(run.histograms[1].iteration(), 20);
   ASSERT_EQ(run.warnings.size(), 1U);
   EXPECT_THAT(run.warnings[0], HasSubstr("histograms.jsonl, line 5"));
 }
 
-TEST(RunFiles, FoldersThatAreNoRuns) {
+TEST(ReadRun, FoldersThatAreNoRuns) {
   const TempFolder empty;
   expect_error([&] { read_run(empty.path("nothing")); }, {"there is no such folder", "nothing"});
   expect_error([&] { read_run(empty.path("")); }, {"no folder of a run", "run.json"});
@@ -204,29 +204,29 @@ TEST(RunFiles, FoldersThatAreNoRuns) {
   expect_error([&] { read_run(empty.path("")); }, {"run.json is damaged"});
 }
 
-TEST(RunFiles, ARunWithoutRecordsIsOne) {
+TEST(ReadRun, ARunWithoutRecordsIsOne) {
   FakeRun fake;
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   EXPECT_FALSE(run.has_records());
   EXPECT_EQ(run.iterations, 0);
   EXPECT_EQ(run.state(), RunOutcome::unknown);
 }
 
-TEST(RunFiles, DamagedMeasurementsAreLeftOut) {
+TEST(ReadRun, DamagedMeasurementsAreLeftOut) {
   FakeRun fake;
   fake.write("evaluation.json", "{\"records\": \"many\"}");
   fake.write("layers.json", "");
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   EXPECT_FALSE(run.evaluation);
   EXPECT_FALSE(run.layers);
   ASSERT_EQ(run.warnings.size(), 2U);
   EXPECT_THAT(run.warnings[0], HasSubstr("evaluation.json is damaged"));
 }
 
-TEST(RunFiles, FieldsOfALaterVersionAreNoDamage) {
+TEST(ReadRun, FieldsOfALaterVersionAreNoDamage) {
   FakeRun fake;
   fake.metrics = "{\"kind\":\"TRAIN\",\"iteration\":5,\"loss\":1,\"later\":{\"a\":[1]}}\n";
-  const Run run = fake.read();
+  const RunFiles run = fake.read();
   EXPECT_THAT(run.warnings, ElementsAre());
   EXPECT_THAT(iterations_of(run.loss), ElementsAre(5));
 }

@@ -82,7 +82,7 @@ class FakeRun {
   std::string write(const std::string& name, const std::string& text) const {
     return folder_.write(name, text);
   }
-  Run read() { return read_run(folder()); }
+  RunFiles read() { return read_run(folder()); }
 
  private:
   TempFolder folder_;

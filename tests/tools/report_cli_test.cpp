@@ -81,7 +81,7 @@ TEST_F(ReportCliTest, EvaluatesARunOnceAndShowsIt) {
   const Output output = run("report " + folder);
   ASSERT_EQ(output.status, 0) << output.text;
   EXPECT_TRUE(output.says("runs-1/report.html")) << output.text;
-  Run measured = read_run(folder);
+  RunFiles measured = read_run(folder);
   ASSERT_TRUE(measured.evaluation) << output.text;
   const Evaluation& evaluation = *measured.evaluation;
   EXPECT_EQ(evaluation.notes_size(), 0);
@@ -131,7 +131,7 @@ TEST_F(ReportCliTest, ASampleIsSpreadOverTheData) {
   const std::string folder = run_folder("run");
   const Output output = run("report --records 12 " + folder);
   ASSERT_EQ(output.status, 0) << output.text;
-  const Run measured = read_run(folder);
+  const RunFiles measured = read_run(folder);
   ASSERT_TRUE(measured.evaluation);
   EXPECT_EQ(measured.evaluation->records(), 12);
   EXPECT_EQ(measured.evaluation->records_of_data(), 60);

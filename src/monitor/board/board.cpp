@@ -268,7 +268,7 @@ BoardResponse Board::see(const RunPlace& place, const BoardTarget& target,
   if (!options_.see) return json_refusal(404, "this board takes no images");
   if (!place.problem.empty()) return json_refusal(404, place.problem);
   try {
-    const Run run = read_run(place.folder);
+    const RunFiles run = read_run(place.folder);
     const std::vector<PlacedWeights> all = weights_in_run(place, run);
     const auto weights = std::ranges::find(all, target.value("weights"), &PlacedWeights::name);
     if (weights == all.end())
@@ -285,7 +285,7 @@ BoardResponse Board::measure(const RunPlace& place) {
   if (!options_.measure) return json_refusal(404, "this board measures nothing");
   if (!place.problem.empty()) return json_refusal(404, place.problem);
   try {
-    const Run run = read_run(place.folder);
+    const RunFiles run = read_run(place.folder);
     const std::lock_guard nets_lock(nets_mutex_);
     LayerTable table = options_.measure(run);
     const std::lock_guard lock(mutex_);
@@ -346,9 +346,9 @@ std::shared_ptr<const Board::Content> Board::cached(const std::string& key,
   return content;
 }
 
-Run Board::read_shown(const RunPlace& place) {
+RunFiles Board::read_shown(const RunPlace& place) {
   if (!place.problem.empty()) throw Error(place.problem);
-  Run run = read_run(place.folder);
+  RunFiles run = read_run(place.folder);
   run.is_live = is_run_alive(place.folder);
   const auto measured = measured_.find(place.id);
   if (!run.layers && measured != measured_.end()) run.layers = measured->second;
@@ -365,7 +365,7 @@ const Board::Row& Board::row_of(const RunPlace& place) {
   listed.id = place.id;
   listed.is_live = place.problem.empty() && is_run_alive(place.folder);
   try {
-    const Run run = read_shown(place);
+    const RunFiles run = read_shown(place);
     listed.name = run.info.name();
     listed.net = run.info.net();
     listed.parent = run.info.parent();
@@ -417,7 +417,7 @@ std::shared_ptr<const Board::Content> Board::run_content_of(const RunPlace& plac
     content.page.title = place.id;
     content.is_live = place.problem.empty() && is_run_alive(place.folder);
     try {
-      const Run run = read_shown(place);
+      const RunFiles run = read_shown(place);
       content.page = run_content(run);
       content.weights = weights_in_run(place, run);
       std::vector<PageSection>& sections = content.page.sections;
@@ -470,11 +470,11 @@ std::shared_ptr<const Board::Content> Board::comparison_of(const BoardTarget& ta
   }
   return cached(key, state, [&] {
     Content content;
-    std::vector<Run> runs;
+    std::vector<RunFiles> runs;
     std::string problems, links;
     for (const RunPlace& place : chosen) {
       try {
-        Run run = read_shown(place);
+        RunFiles run = read_shown(place);
         run.info.set_name(place.id);
         runs.push_back(std::move(run));
         content.is_live = content.is_live || is_run_alive(place.folder);

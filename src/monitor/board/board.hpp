@@ -45,9 +45,9 @@ struct BoardOptions {
   std::string folder;  // of runs, or of one run
   /// What weights of a run see in an image; called by one thread at a time. None: pages do not
   /// offer it. An Error of it is shown.
-  std::function<SeenImage(const Run&, const std::string& weights, std::string_view image)> see = {};
+  std::function<SeenImage(const RunFiles&, const std::string& weights, std::string_view image)> see = {};
   /// Shapes and times of a run's layers, likewise.
-  std::function<LayerTable(const Run&)> measure = {};
+  std::function<LayerTable(const RunFiles&)> measure = {};
 };
 
 /// Any number of threads.
@@ -86,7 +86,7 @@ class Board {
   std::shared_ptr<const Content> run_content_of(const RunPlace& place);
   std::shared_ptr<const Content> comparison_of(const BoardTarget& target);
   const Row& row_of(const RunPlace& place);
-  Run read_shown(const RunPlace& place);
+  RunFiles read_shown(const RunPlace& place);
   std::shared_ptr<const Content> cached(const std::string& key, const std::string& state,
                                         const std::function<Content()>& make);
 

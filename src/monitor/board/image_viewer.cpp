@@ -138,7 +138,7 @@ void ImageViewer::Loaded::find_boxes(const Tensor& rows, SeenImage& seen) const 
 ImageViewer::ImageViewer(Context& context) : context_(context) {}
 ImageViewer::~ImageViewer() = default;
 
-SeenImage ImageViewer::see(const Run& run, const std::string& weights, std::string_view image) {
+SeenImage ImageViewer::see(const RunFiles& run, const std::string& weights, std::string_view image) {
   const auto sides = image_sides(image);
   if (!sides)
     throw Error(

@@ -42,7 +42,7 @@ class ImageViewer {
   /// file that is no PNG, JPEG, GIF, BMP or WebP, or of more than 50 million pixels, for scores
   /// that are NaN, and for a net that takes no image or whose outputs are none of classes, boxes or
   /// pixels.
-  SeenImage see(const Run& run, const std::string& weights, std::string_view image);
+  SeenImage see(const RunFiles& run, const std::string& weights, std::string_view image);
 
  private:
   struct Loaded;

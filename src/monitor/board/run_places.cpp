@@ -152,7 +152,7 @@ std::string state_of_files(const RunPlace& place) {
   return all + (is_run_alive(place.folder) ? "alive" : "");
 }
 
-std::vector<PlacedWeights> weights_in_run(const RunPlace& place, const Run& run) {
+std::vector<PlacedWeights> weights_in_run(const RunPlace& place, const RunFiles& run) {
   const fs::path snapshots = fs::path(place.folder) / kRunSnapshots;
   std::map<std::string, int> iterations;
   for (const RunRecord& event : run.events) {

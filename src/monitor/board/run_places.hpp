@@ -31,7 +31,7 @@ struct PlacedWeights {
   std::string file;   // where it lies
 };
 /// Those that the run's folder links to, and beside them those that the run recorded there.
-std::vector<PlacedWeights> weights_in_run(const RunPlace& place, const Run& run);
+std::vector<PlacedWeights> weights_in_run(const RunPlace& place, const RunFiles& run);
 
 /// The files of a run's folder that the board gives out, as far as they are there: run.json,
 /// metrics.jsonl, log.txt, ...

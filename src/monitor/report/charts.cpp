@@ -54,16 +54,11 @@ std::string delta_list(const std::vector<int32_t>& values) {
   return all + "]";
 }
 
+/// The title has a unit that is not here.
 std::string in_unit(const Chart& chart, double value) {
   if (chart.unit == "share") return value_words(100 * value) + "%";
   if (chart.unit == "bytes") return bytes_words(value);
-  return value_words(value) + (chart.unit.empty() ? "" : " " + chart.unit);
-}
-
-/// Beside the axis: the title has the unit.
-std::string tick_words(const Chart& chart, double value) {
-  return chart.unit == "share" || chart.unit == "bytes" ? in_unit(chart, value)
-                                                        : value_words(value);
+  return value_words(value);
 }
 
 std::string title_words(const Chart& chart) {
@@ -117,6 +112,7 @@ ValueRange range_of(const Chart& chart, const std::vector<DrawnLine>& lines) {
   }
   if (chart.from_zero && low > 0 && low < high * 0.5) low = 0;
   if (!(high > low)) {
+    if (chart.from_zero && high > 0) return {0, high * 1.1};
     const double pad = low != 0 ? std::abs(low) * 0.1 : 0.5;
     return {low - pad, high + pad};
   }
@@ -383,7 +379,7 @@ std::string ChartPage::add(const Chart& given) {
     const double y = scale.y(tick);
     grid += text("M0 ", coordinate(y), "H1000");
     ys += text("<span style=\"top:", coordinate(y / kHeight * 100), "%\">",
-               html(tick_words(chart, tick)), "</span>");
+               html(in_unit(chart, tick)), "</span>");
   }
   for (const double tick : round_ticks(0, scale.last, 4))
     xs += text("<span style=\"left:", coordinate(scale.x(tick) / kWidth * 100), "%\">",

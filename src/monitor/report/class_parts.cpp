@@ -33,6 +33,11 @@ std::string share_cell(bool has, double value) {
   return has ? number_cell(value, share_words(value)) : number_cell(std::nullopt, "");
 }
 
+/// "12%", "<1%".
+std::string percent_of(double share) {
+  return share < 0.005 ? "&lt;1%" : text(std::lround(100 * share), "%");
+}
+
 /// The counts as a drawing, the colour a share of the row.
 std::string confusion_svg_of(const Evaluation::Classes& of, const ClassLabels& names) {
   const int n = of.classes_size();
@@ -49,10 +54,13 @@ std::string confusion_svg_of(const Evaluation::Classes& of, const ClassLabels& n
       "<div class=\"confusion\" role=\"region\" tabindex=\"0\" aria-label=\"Confusion "
       "matrix\"><svg width=\"",
       place(width), "\" height=\"", place(height), "\" viewBox=\"0 0 ", place(width), " ",
-      place(height), "\" role=\"img\"><title>Confusion of ", n,
-      " classes: rows are labels, columns predictions</title>", "<rect class=\"cells\" x=\"",
+      place(height), "\" role=\"img\"", n <= 12 ? " class=\"fits\"" : "", "><title>Confusion of ",
+      n, " classes: rows are labels, columns predictions</title>", "<rect class=\"cells\" x=\"",
       place(left), "\" y=\"", place(top), "\" width=\"", place(side), "\" height=\"", place(side),
       "\" />\n");
+  // Numbers of many pixels do not fit, and shares do.
+  const int64_t most = *std::ranges::max_element(of.counts());
+  const bool writes_counts = 7.2 * static_cast<double>(std::to_string(most).size()) + 4 <= cell;
   for (int row = 0; row < n; ++row) {
     int64_t sum = 0;
     for (int c = 0; c < n; ++c) sum += count(row, c);
@@ -72,7 +80,8 @@ std::string confusion_svg_of(const Evaluation::Classes& of, const ClassLabels& n
       if (n <= kMostCounted)
         all += text("<text", share >= 0.5 ? " class=\"on\"" : "", " x=\"", place(x + cell / 2),
                     "\" y=\"", place(y + cell / 2 + 4),
-                    "\" text-anchor=\"middle\" pointer-events=\"none\">", here, "</text>");
+                    "\" text-anchor=\"middle\" pointer-events=\"none\">",
+                    writes_counts ? std::to_string(here) : percent_of(share), "</text>");
     }
     all += "\n";
   }
@@ -189,20 +198,22 @@ std::string ClassLabels::operator()(int label) const {
 }
 
 std::string evaluation_head(const Evaluation& evaluation) {
-  std::string all = text(
-      "<p class=\"faint\">Of ", evaluation.is_best() ? "the best weights" : "the last weights",
-      evaluation.has_iteration() ? text(" (iteration ", count_words(evaluation.iteration()), ")")
-                                 : "",
-      ", over ", count_words(evaluation.records()),
-      evaluation.records_of_data() > evaluation.records()
-          ? text(" of ", count_words(evaluation.records_of_data()),
-                 " records, spread over the data")
-          : " records",
-      " of test net ", evaluation.net(), ".",
-      evaluation.is_cut() ? " It ended when its time was over; `crema report` takes more." : "",
-      " Values of fewer records than the tests of the run differ from theirs.</p>\n");
-  if (evaluation.records_of_data() > 0 && evaluation.records() >= evaluation.records_of_data())
-    all.replace(all.find(" Values of fewer"), std::string::npos, "</p>\n");
+  std::string all;
+  if (evaluation.has_seconds()) {  // it ran
+    const int64_t records = evaluation.records(), of = evaluation.records_of_data();
+    all = text(
+        "<p class=\"faint\">Of ", evaluation.is_best() ? "the best weights" : "the last weights",
+        evaluation.has_iteration() ? text(" (iteration ", count_words(evaluation.iteration()), ")")
+                                   : "",
+        records == 0   ? ", over data whose records cannot be counted"
+        : of > records ? text(", over ", count_words(records), " of ", count_words(of),
+                              " records, spread over the data")
+                       : text(", over ", count_words(records), " records"),
+        " of test net ", evaluation.net(), ".",
+        evaluation.is_cut() ? " It ended when its time was over; `crema report` takes more." : "",
+        of > records ? " The tests of the run may have taken other records, and differ." : "",
+        "</p>\n");
+  }
   for (const std::string& note : evaluation.notes())
     all += "<p class=\"note\">" + html(note) + "</p>\n";
   return all;

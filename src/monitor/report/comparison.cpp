@@ -12,17 +12,17 @@ namespace {
 constexpr size_t kMostSettingColumns = 12, kMostOutputColumns = 8, kMostOutputLines = 400;
 
 /// Each run's name, with its folder where two have one.
-std::vector<std::string> names_of_runs(const std::vector<Run>& runs) {
+std::vector<std::string> names_of_runs(const std::vector<RunFiles>& runs) {
   std::map<std::string, int> times;
-  for (const Run& run : runs) ++times[run.info.name()];
+  for (const RunFiles& run : runs) ++times[run.info.name()];
   std::vector<std::string> names;
-  for (const Run& run : runs)
+  for (const RunFiles& run : runs)
     names.push_back(times[run.info.name()] > 1 ? run.folder : run.info.name());
   return names;
 }
 
 /// What a run was started with, by name.
-std::map<std::string, std::string> configuration_of(const Run& run) {
+std::map<std::string, std::string> configuration_of(const RunFiles& run) {
   std::map<std::string, std::string> all;
   const auto add = [&](const std::string& name, const std::string& value) {
     if (value.empty()) return;
@@ -78,7 +78,7 @@ struct TestOutput {
   auto operator<=>(const TestOutput&) const = default;
 
   std::string words() const { return net > 0 ? text(name, " of test net ", net) : name; }
-  const Curve* of(const Run& run) const {
+  const Curve* of(const RunFiles& run) const {
     const auto test = run.tests.find(net);
     if (test == run.tests.end()) return nullptr;
     const auto output = test->second.outputs.find(name);
@@ -86,16 +86,20 @@ struct TestOutput {
   }
 };
 
-std::vector<TestOutput> outputs_of_runs(const std::vector<Run>& runs) {
+std::vector<TestOutput> outputs_of_runs(const std::vector<RunFiles>& runs) {
   std::set<TestOutput> all;
-  for (const Run& run : runs) {
+  for (const RunFiles& run : runs) {
     for (const auto& [net, test] : run.tests) {
-      for (const auto& [name, curve] : test.outputs) all.insert({net, name, least_is_best(name)});
+      // The loss has a chart of its own.
+      for (const auto& [name, curve] : test.outputs) {
+        if (net > 0 || !is_same_curve(curve, test.loss))
+          all.insert({net, name, least_is_best(name)});
+      }
     }
   }
   // What the runs are told apart by is first.
   std::set<std::string> main_names;
-  for (const Run& run : runs) {
+  for (const RunFiles& run : runs) {
     if (const auto main = main_output(run)) main_names.insert(main->name);
   }
   std::vector<TestOutput> list(all.begin(), all.end());
@@ -107,12 +111,12 @@ std::vector<TestOutput> outputs_of_runs(const std::vector<Run>& runs) {
 
 class Comparison {
  public:
-  explicit Comparison(const std::vector<Run>& runs)
+  explicit Comparison(const std::vector<RunFiles>& runs)
       : runs_(runs),
         names_(names_of_runs(runs)),
         outputs_(outputs_of_runs(runs)),
         charts_(runs.size() * (6 + outputs_.size())) {
-    for (const Run& run : runs) configurations_.push_back(configuration_of(run));
+    for (const RunFiles& run : runs) configurations_.push_back(configuration_of(run));
     differing_ = differing(configurations_);
   }
 
@@ -155,7 +159,7 @@ class Comparison {
 
   std::string curves_part() {
     int last = 1;
-    for (const Run& run : runs_) {
+    for (const RunFiles& run : runs_) {
       last = std::max(last, run.iterations);
       charts_.add_clock(run.epoch, run.time);
     }
@@ -167,29 +171,30 @@ class Comparison {
       if (++count * runs_.size() > kMostOutputLines) break;
       std::string one = chart(
           text("chart-output-", count), "Test: " + output.words(), "", Kind::points,
-          [&](const Run& run) { return output.of(run); }, output.least, false);
+          [&](const RunFiles& run) { return output.of(run); }, output.least, false);
       (count <= 2 ? large : small) += one;
     }
     large = chart(
                 "chart-test-loss", "Test loss", "", Kind::points,
-                [](const Run& run) -> const Curve* {
-                  return run.tests.empty() ? nullptr : &run.tests.begin()->second.loss;
+                [](const RunFiles& run) -> const Curve* {
+                  if (run.tests.empty() || !has_loss(run.tests.begin()->second)) return nullptr;
+                  return &run.tests.begin()->second.loss;
                 },
                 true, false) +
             large;
     large = chart(
                 "chart-loss", "Training loss", "", Kind::smooth,
-                [](const Run& run) { return &run.loss; }, true, false) +
+                [](const RunFiles& run) { return &run.loss; }, true, false) +
             large;
     small += chart(
-        "chart-rate", "Learning rate", "", Kind::plain, [](const Run& run) { return &run.rate; },
-        false, true);
+        "chart-rate", "Learning rate", "", Kind::plain,
+        [](const RunFiles& run) { return &run.rate; }, false, true);
     small += chart(
         "chart-speed", "Throughput", "images/s", Kind::smooth,
-        [](const Run& run) { return &run.images_per_second; }, false, true);
+        [](const RunFiles& run) { return &run.images_per_second; }, false, true);
     small += chart(
         "chart-gradient", "Gradient norm", "", Kind::smooth,
-        [](const Run& run) { return &run.gradient_norm; }, false, true);
+        [](const RunFiles& run) { return &run.gradient_norm; }, false, true);
     if (large.empty() && small.empty()) return "";
     return charts_.tools() + "<div class=\"charts large\">\n" + large +
            "</div>\n<div class=\"charts\">\n" + small + "</div>\n";
@@ -203,14 +208,15 @@ class Comparison {
     if (settings.size() > kMostSettingColumns) settings.resize(kMostSettingColumns);
     std::vector<std::string> head = {"run"};
     for (const TestOutput& output : shown) head.push_back("#best " + output.words());
-    for (const char* name : {"#training loss", "#iterations", "#epochs", "#time", "#images/s"})
+    for (const char* name :
+         {"#best test loss", "#training loss", "#iterations", "#epochs", "#time", "#images/s"})
       head.emplace_back(name);
     for (const std::string& name : settings) head.push_back(name);
     head.emplace_back("state");
     std::vector<std::optional<double>> bests;
     for (const TestOutput& output : shown) {
       std::optional<double> best;
-      for (const Run& run : runs_) {
+      for (const RunFiles& run : runs_) {
         const auto value = best_in(run, output);
         if (value && (!best || (output.least ? *value < *best : *value > *best))) best = value;
       }
@@ -218,7 +224,7 @@ class Comparison {
     }
     std::string rows;
     for (size_t i = 0; i < runs_.size(); ++i) {
-      const Run& run = runs_[i];
+      const RunFiles& run = runs_[i];
       rows += text("<tr><th scope=\"row\">", html(names_[i]), "</th>");
       for (size_t k = 0; k < shown.size(); ++k) {
         const auto value = best_in(run, shown[k]);
@@ -227,6 +233,11 @@ class Comparison {
           cell.replace(cell.find("class=\"number\""), 14, "class=\"number best\"");
         rows += cell;
       }
+      std::optional<CurvePoint> test_loss;
+      if (!run.tests.empty() && has_loss(run.tests.begin()->second))
+        test_loss = best_of(run.tests.begin()->second.loss, true);
+      rows += test_loss ? number_cell(test_loss->value, value_words(test_loss->value))
+                        : number_cell(std::nullopt, "");
       const Curve& loss = run.smoothed_loss.empty() ? run.loss : run.smoothed_loss;
       rows += last_cell(loss, value_words);
       rows += number_cell(run.iterations, count_words(run.iterations));
@@ -253,7 +264,7 @@ class Comparison {
     return table("What differs", head, rows);
   }
 
-  static std::optional<double> best_in(const Run& run, const TestOutput& output) {
+  static std::optional<double> best_in(const RunFiles& run, const TestOutput& output) {
     const Curve* curve = output.of(run);
     if (curve == nullptr) return std::nullopt;
     const auto best = best_of(*curve, output.least);
@@ -281,7 +292,7 @@ class Comparison {
     return found == configurations_[run].end() ? "" : found->second;
   }
 
-  const std::vector<Run>& runs_;
+  const std::vector<RunFiles>& runs_;
   std::vector<std::string> names_;
   std::vector<TestOutput> outputs_;
   std::vector<std::map<std::string, std::string>> configurations_;
@@ -291,9 +302,9 @@ class Comparison {
 
 }  // namespace
 
-PageContent comparison_content(const std::vector<Run>& runs) { return Comparison(runs).content(); }
+PageContent comparison_content(const std::vector<RunFiles>& runs) { return Comparison(runs).content(); }
 
-std::string comparison_report(const std::vector<Run>& runs) {
+std::string comparison_report(const std::vector<RunFiles>& runs) {
   return page(comparison_content(runs));
 }
 

@@ -118,7 +118,7 @@ std::string ridge_figure(const Ridges& ridges, size_t bins) {
 }
 
 /// All of weights, or of gradients.
-std::string ridges_of(const Run& run, bool gradient) {
+std::string ridges_of(const RunFiles& run, bool gradient) {
   std::map<std::pair<std::string, int>, Ridges> by_parameter;
   std::vector<std::pair<std::string, int>> order;
   for (const ValueHistogram& one : run.histograms) {
@@ -153,7 +153,7 @@ std::string ridges_of(const Run& run, bool gradient) {
 
 }  // namespace
 
-std::string histograms_part(const Run& run) {
+std::string histograms_part(const RunFiles& run) {
   std::string all = ridges_of(run, false);
   const std::string gradients = ridges_of(run, true);
   if (!gradients.empty())

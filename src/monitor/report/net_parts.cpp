@@ -21,7 +21,7 @@ std::string within_page(std::string svg) {
   return svg;
 }
 
-std::string drawing_of_run(const Run& run, std::string& note) {
+std::string drawing_of_run(const RunFiles& run, std::string& note) {
   if (run.layers && run.layers->has_drawing()) return run.layers->drawing();
   if (run.net_text.empty()) return "";
   try {
@@ -45,7 +45,7 @@ std::string milliseconds(double ms) { return value_words(ms); }
 
 }  // namespace
 
-std::string net_part(const Run& run) {
+std::string net_part(const RunFiles& run) {
   std::string note;
   const std::string svg = drawing_of_run(run, note);
   std::string all = note.empty() ? "" : "<p class=\"faint\">" + html(note) + "</p>\n";
@@ -57,7 +57,7 @@ std::string net_part(const Run& run) {
          within_page(svg) + "</div>\n";
 }
 
-std::string layers_part(const Run& run) {
+std::string layers_part(const RunFiles& run) {
   if (!run.layers || run.layers->layers_size() == 0) return "";
   const LayerTable& layers = *run.layers;
   double most = 0, parameters = 0, memory = 0;

@@ -81,10 +81,8 @@ function words(v) {
 function value(chart, v) {
   if (chart.unit === 'share') return words(v * 100) + '%';
   if (chart.unit === 'bytes') return v >= 1e9 ? words(v / 1e9) + ' GB' : words(v / 1e6) + ' MB';
-  return words(v) + (chart.unit ? ' ' + chart.unit : '');
+  return words(v);
 }
-// Beside the axis: the title has the unit.
-function tick(chart, v) { return chart.unit === 'share' || chart.unit === 'bytes' ? value(chart, v) : words(v); }
 function seconds(s) {
   s = Math.round(s);
   if (s >= 3600) return Math.floor(s / 3600) + 'h' + ('0' + Math.floor(s % 3600 / 60)).slice(-2) + 'm';
@@ -121,9 +119,11 @@ function range(chart, lo, hi) {
   var a = Math.min(raw[Math.floor(n * 0.01)], Math.min.apply(null, must));
   var b = Math.max(raw[Math.min(n - 1, Math.ceil(n * 0.99) - 1)], Math.max.apply(null, must));
   if (!chart.logs && to - from > 2.5 * (b - a) && b > a) { from = a; to = b; }
-  if (chart.logs) return [from, to > from ? to : from * 10];
+  if (chart.logs) return to > from ? [from / Math.pow(to / from, 0.04), to * Math.pow(to / from, 0.04)] : [from / 3, from * 3];
   if (chart.zero && from > 0 && from < to * 0.5) from = 0;
-  if (!(to - from > 1e-9 * Math.max(Math.abs(to), Math.abs(from)))) { var pad = Math.abs(from) * 0.1 || 0.5; return [from - pad, to + pad]; }
+  var flat = !(to - from > 1e-9 * Math.max(Math.abs(to), Math.abs(from)));
+  if (flat && chart.zero && to > 0) return [0, to * 1.1];
+  if (flat) { var pad = Math.abs(from) * 0.1 || 0.5; return [from - pad, to + pad]; }
   var margin = (to - from) * 0.04;
   return [from === 0 ? 0 : from - margin, to + margin];
 }
@@ -172,7 +172,7 @@ function draw(chart) {
   ys.forEach(function (v) {
     var y = Y(v);
     grid += 'M0 ' + y + 'H' + W;
-    labels += '<span style="top:' + y / H * 100 + '%">' + tick(chart, v) + '</span>';
+    labels += '<span style="top:' + y / H * 100 + '%">' + value(chart, v) + '</span>';
   });
   chart.dom.querySelector('.grid').setAttribute('d', grid);
   chart.dom.querySelector('.ys').innerHTML = labels;
@@ -316,7 +316,7 @@ function picture(chart) {
     '<defs><clipPath id="p"><rect width="' + pw + '" height="' + ph + '"/></clipPath></defs><g transform="translate(' + l + ' ' + t + ')">';
   chart.ys.forEach(function (v) {
     var y = s.Y(v) / H * ph;
-    out += '<path stroke="#ddd" d="M0 ' + y + 'H' + pw + '"/><text text-anchor="end" x="-6" y="' + (y + 4) + '">' + xml(tick(chart, v)) + '</text>';
+    out += '<path stroke="#ddd" d="M0 ' + y + 'H' + pw + '"/><text text-anchor="end" x="-6" y="' + (y + 4) + '">' + xml(value(chart, v)) + '</text>';
   });
   chart.xs.forEach(function (v) {
     out += '<text text-anchor="middle" x="' + s.X(v) / W * pw + '" y="' + (ph + 15) + '">' + short(v) + '</text>';

@@ -36,7 +36,7 @@ nav ul{display:flex;flex-wrap:wrap;gap:4px 16px;list-style:none;margin:12px 0 14
 button,select{font:inherit;color:inherit;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:1px 8px;cursor:pointer}
 button:disabled{opacity:.5;cursor:default}
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,370px),1fr));gap:18px 26px;margin:0 0 22px}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,370px),1fr));gap:18px 26px;margin:0 0 22px}
 .charts.large{grid-template-columns:repeat(auto-fit,minmax(min(100%,540px),1fr))}
 figure{margin:0;min-width:0}
 .chart figcaption{display:flex;gap:8px;align-items:baseline;flex-wrap:wrap}
@@ -61,7 +61,7 @@ figure{margin:0;min-width:0}
 .cursor{position:absolute;top:0;bottom:0;border-left:1px solid var(--text);display:none;pointer-events:none}
 .zoom{position:absolute;top:0;bottom:0;background:var(--k1);opacity:.18;display:none;pointer-events:none}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:2px 16px;margin:0 0 0 58px;padding:0;font-size:.82rem}
-.legend li{display:flex;gap:6px;align-items:center;max-width:100%;overflow-wrap:anywhere}
+.legend li{display:flex;flex-wrap:wrap;gap:0 6px;align-items:center;max-width:100%;overflow-wrap:anywhere}
 .legend button{border:0;background:none;padding:0;display:flex;gap:6px;align-items:center;text-align:left}
 .legend button[aria-pressed=false]{opacity:.45;text-decoration:line-through}
 .legend i{flex:none;width:16px;border-top:3px solid var(--k)}
@@ -86,7 +86,7 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
 .net svg{max-width:100%;height:auto}
 #whole-size:checked~.net svg{max-width:none}
 .confusion{overflow:auto;max-width:100%}
-.confusion svg{display:block;max-width:none}
+.confusion svg{display:block;max-width:none}.confusion svg.fits{max-width:100%;height:auto}
 .confusion text{font-size:12px;fill:var(--text)}.confusion .right{fill:var(--k1)}.confusion .wrong{fill:var(--k2)}.confusion .cells{fill:var(--card)}
 .confusion .lines{stroke:var(--line);fill:none}.confusion .on{fill:var(--paper)}
 .pictures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,150px),1fr));gap:12px;list-style:none;margin:8px 0;padding:0}
@@ -95,7 +95,7 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
 .pictures .image{position:relative;background:var(--card);border:1px solid var(--line);border-radius:4px;overflow:hidden}
 .pictures img{display:block;width:100%;height:auto}
 .pictures .small img{image-rendering:pixelated}
-.pictures .over{position:absolute;inset:0;height:100%;opacity:.62;image-rendering:pixelated}
+.pictures .over{position:absolute;inset:0;height:100%;opacity:.75;image-rendering:pixelated}.pair img:first-child{filter:grayscale(.7)}
 .pictures svg{position:absolute;inset:0;width:100%;height:100%;overflow:visible}
 .pair{display:grid;grid-template-columns:1fr 1fr;gap:4px}
 .box{fill:none;stroke:var(--b);stroke-width:2.5;vector-effect:non-scaling-stroke}.box.truth{stroke:#ffffff;stroke-dasharray:5 4;stroke-width:2}
@@ -106,7 +106,7 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
 .swatches i{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:5px;vertical-align:-1px;border:1px solid var(--line)}
 .curves2{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,320px),1fr));gap:18px}
 .pr .plot{height:300px;cursor:default}
-.ridges{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,210px),1fr));gap:12px}
+.ridges{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,165px),1fr));gap:10px}
 .ridges figure{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:6px 8px}
 .ridges figcaption{font-size:.78rem;overflow-wrap:anywhere}
 .ridges svg{width:100%;height:110px;display:block;overflow:visible}

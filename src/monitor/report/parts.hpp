@@ -11,11 +11,11 @@
 namespace crema {
 
 /// A net as a picture, with shapes where layers.json has some.
-std::string net_part(const Run& run);
+std::string net_part(const RunFiles& run);
 /// Layers with shapes, parameters, memory, times and engines.
-std::string layers_part(const Run& run);
+std::string layers_part(const RunFiles& run);
 /// Weights and gradients, a drawing for each parameter with a ridge for each of some iterations.
-std::string histograms_part(const Run& run);
+std::string histograms_part(const RunFiles& run);
 
 /// What was evaluated, and what is missing.
 std::string evaluation_head(const Evaluation& evaluation);

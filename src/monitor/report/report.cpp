@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <string_view>
 
 #include "crema/error.hpp"
@@ -25,18 +26,11 @@ std::string output_base(const std::string& name) {
   return bracket == std::string::npos || !name.ends_with(']') ? name : name.substr(0, bracket);
 }
 
-bool is_same_curve(const Curve& a, const Curve& b) {
-  return std::ranges::equal(a, b, [](const CurvePoint& x, const CurvePoint& y) {
-    return x.iteration == y.iteration &&
-           std::abs(x.value - y.value) <= 1e-6 * std::max(1e-30, std::abs(x.value));
-  });
-}
-
-std::string test_words(const Run& run, int net) {
+std::string test_words(const RunFiles& run, int net) {
   return run.tests.size() > 1 || net > 0 ? text("test net ", net) : "test";
 }
 
-std::vector<ChartMark> marks_of(const Run& run) {
+std::vector<ChartMark> marks_of(const RunFiles& run) {
   std::vector<ChartMark> marks;
   for (const RunRecord& event : run.events) {
     if (event.kind() == RunRecord::RESUME)
@@ -47,21 +41,23 @@ std::vector<ChartMark> marks_of(const Run& run) {
   return marks;
 }
 
-Chart loss_chart(const Run& run) {
+Chart loss_chart(const RunFiles& run) {
   Chart chart{.id = "chart-loss", .title = "Loss", .unit = "", .lines = {}, .can_be_log = true};
   chart.lines.push_back(
       {.name = "training", .curve = &run.loss, .kind = ChartLine::Kind::smooth, .color = 1});
   int color = 2;
-  for (const auto& [net, test] : run.tests)
+  for (const auto& [net, test] : run.tests) {
+    if (!has_loss(test)) continue;
     chart.lines.push_back({.name = test_words(run, net),
                            .curve = &test.loss,
                            .kind = ChartLine::Kind::points,
                            .color = std::min(8, color++)});
+  }
   return chart;
 }
 
 /// Outputs of tests and displays, those of one base name in one chart.
-std::vector<Chart> output_charts(const Run& run) {
+std::vector<Chart> output_charts(const RunFiles& run) {
   std::vector<Chart> charts;
   const auto chart_of = [&](const std::string& base) -> Chart& {
     for (Chart& chart : charts) {
@@ -111,14 +107,22 @@ Chart single_chart(const char* id, const char* title, const char* unit, const Cu
 }
 
 /// One test a line.
-std::string tests_table(const Run& run) {
+std::string tests_table(const RunFiles& run) {
+  std::set<std::pair<int, std::string>> losses;  // outputs that the loss of the test repeats
+  for (const auto& [net, test] : run.tests) {
+    for (const auto& [name, curve] : test.outputs) {
+      if (is_same_curve(curve, test.loss)) losses.insert({net, name});
+    }
+  }
   std::vector<const RunRecord*> tests;
   std::vector<std::string> names;
   for (const RunRecord& event : run.events) {
     if (event.kind() != RunRecord::TEST) continue;
     tests.push_back(&event);
     std::vector<std::string> own;
-    for (const auto& [name, value] : event.outputs()) own.push_back(name);
+    for (const auto& [name, value] : event.outputs()) {
+      if (!losses.contains({event.net(), name})) own.push_back(name);
+    }
     std::ranges::sort(own);
     for (const std::string& name : own) {
       constexpr size_t kMostColumns = 12;
@@ -135,8 +139,9 @@ std::string tests_table(const Run& run) {
     const bool is_best = test == best;
     rows += "<tr>" + number_cell(test->iteration(), count_words(test->iteration()));
     if (run.tests.size() > 1) rows += number_cell(test->net(), std::to_string(test->net()));
-    rows += test->has_test_loss() ? number_cell(test->test_loss(), value_words(test->test_loss()))
-                                  : number_cell(std::nullopt, "");
+    rows += test->has_test_loss() && has_loss(run.tests.at(test->net()))
+                ? number_cell(test->test_loss(), value_words(test->test_loss()))
+                : number_cell(std::nullopt, "");
     for (const std::string& name : names) {
       const auto found = test->outputs().find(name);
       rows += found == test->outputs().end()
@@ -157,7 +162,7 @@ std::string tests_table(const Run& run) {
               table("Tests", head, rows), "</details>\n");
 }
 
-std::string class_average_precisions(const Run& run) {
+std::string class_average_precisions(const RunFiles& run) {
   for (auto event = run.events.rbegin(); event != run.events.rend(); ++event) {
     if (event->kind() != RunRecord::TEST || event->classes().empty()) continue;
     std::string rows;
@@ -173,7 +178,7 @@ std::string class_average_precisions(const Run& run) {
   return "";
 }
 
-std::string curves_part(const Run& run, ChartPage& charts) {
+std::string curves_part(const RunFiles& run, ChartPage& charts) {
   if (!run.has_records()) return "<p>No display or test was recorded yet.</p>\n";
   charts.set_last(run.iterations);
   charts.add_clock(run.epoch, run.time);
@@ -230,7 +235,7 @@ const char* event_words(RunRecord::Kind kind) {
   }
 }
 
-std::string events_part(const Run& run) {
+std::string events_part(const RunFiles& run) {
   std::vector<const RunRecord*> shown;
   for (const RunRecord& event : run.events) {
     if (event.kind() != RunRecord::TEST) shown.push_back(&event);
@@ -262,7 +267,7 @@ std::string file_details(const std::string& name, const std::string& content) {
               "</pre></details>\n");
 }
 
-std::string configuration_part(const Run& run) {
+std::string configuration_part(const RunFiles& run) {
   const RunInfo& info = run.info;
   std::string rows;
   const auto row = [&](const std::string& name, const std::string& value) {
@@ -313,7 +318,7 @@ std::string configuration_part(const Run& run) {
   return all;
 }
 
-std::string continue_part(const Run& run) {
+std::string continue_part(const RunFiles& run) {
   const std::string commands = commands_of(run);
   if (commands.empty()) return "";
   return "<div class=\"command\"><button type=\"button\" class=\"copy\">Copy</button><pre><code>" +
@@ -327,7 +332,7 @@ std::string words_in_quotes(const std::string& value) {
 }
 
 /// Of a file in the run's folder, as the working folder of the run names it.
-std::string path_in_run(const Run& run, const std::string& name) {
+std::string path_in_run(const RunFiles& run, const std::string& name) {
   std::error_code failed;
   const fs::path folder = fs::weakly_canonical(run.folder, failed);
   const fs::path path = (failed ? fs::path(run.folder) : folder) / name;
@@ -349,6 +354,17 @@ double median_of(const Curve& curve) {
 }
 
 }  // namespace
+
+bool is_same_curve(const Curve& a, const Curve& b) {
+  return std::ranges::equal(a, b, [](const CurvePoint& x, const CurvePoint& y) {
+    return x.iteration == y.iteration &&
+           std::abs(x.value - y.value) <= 1e-6 * std::max(1e-30, std::abs(x.value));
+  });
+}
+
+bool has_loss(const TestCurves& test) {
+  return std::ranges::any_of(test.loss, [](const CurvePoint& point) { return point.value != 0; });
+}
 
 bool least_is_best(const std::string& output) {
   // As the solver has it: the words of the name.
@@ -375,14 +391,14 @@ std::optional<CurvePoint> best_of(const Curve& curve, bool least) {
   return best;
 }
 
-std::string setting_of(const Run& run, const std::string& name) {
+std::string setting_of(const RunFiles& run, const std::string& name) {
   for (const auto& setting : run.info.settings()) {
     if (setting.name() == name) return words_in_quotes(setting.value());
   }
   return "";
 }
 
-std::optional<MainOutput> main_output(const Run& run) {
+std::optional<MainOutput> main_output(const RunFiles& run) {
   if (run.tests.empty()) return std::nullopt;
   MainOutput main;
   const RunRecord* best = run.best();
@@ -421,7 +437,7 @@ std::optional<MainOutput> main_output(const Run& run) {
   return main;
 }
 
-std::string state_words(const Run& run) {
+std::string state_words(const RunFiles& run) {
   const RunRecord* end = run.end();
   const std::string why = end == nullptr || end->text().empty() ? "" : ": " + end->text();
   switch (run.state()) {
@@ -443,7 +459,7 @@ std::string state_words(const Run& run) {
   return "running, or ended without notice";
 }
 
-std::string commands_of(const Run& run) {
+std::string commands_of(const RunFiles& run) {
   const RunInfo& info = run.info;
   std::string all;
   if (!info.folder().empty()) all += text("cd ", shell_quoted(info.folder()), "\n");
@@ -489,7 +505,7 @@ std::string commands_of(const Run& run) {
   return all;
 }
 
-std::string run_head(const Run& run) {
+std::string run_head(const RunFiles& run) {
   const RunInfo& info = run.info;
   const RunOutcome state = run.state();
   const char* kind = state == RunOutcome::failed     ? "bad"
@@ -546,7 +562,7 @@ std::string run_head(const Run& run) {
   return all + "</ul>\n";
 }
 
-std::vector<PageSection> run_sections(const Run& run, ChartPage& charts) {
+std::vector<PageSection> run_sections(const RunFiles& run, ChartPage& charts) {
   std::vector<PageSection> sections = {{"curves", "Curves", curves_part(run, charts)}};
   if (run.evaluation) {
     const Evaluation& evaluation = *run.evaluation;
@@ -570,7 +586,7 @@ std::vector<PageSection> run_sections(const Run& run, ChartPage& charts) {
   return sections;
 }
 
-PageContent run_content(const Run& run) {
+PageContent run_content(const RunFiles& run) {
   size_t lines = 8 + run.outputs.size();
   for (const auto& [net, test] : run.tests) lines += 1 + test.outputs.size();
   ChartPage charts(lines);
@@ -579,10 +595,10 @@ PageContent run_content(const Run& run) {
   return content;
 }
 
-std::string run_report(const Run& run) { return page(run_content(run)); }
+std::string run_report(const RunFiles& run) { return page(run_content(run)); }
 
 std::vector<std::string> write_report(const std::string& folder) {
-  const Run run = read_run(folder);
+  const RunFiles run = read_run(folder);
   write_text_atomically((fs::path(folder) / "report.html").string(), run_report(run));
   return run.warnings;
 }

@@ -48,7 +48,7 @@ void cut_behind(Curve& curve, int iteration) {
 }
 
 template <class Curves>
-void for_all_curves(Run& run, const Curves& each) {
+void for_all_curves(RunFiles& run, const Curves& each) {
   for (Curve* curve :
        {&run.loss, &run.smoothed_loss, &run.rate, &run.images_per_second, &run.data_wait,
         &run.gradient_norm, &run.memory, &run.seconds, &run.epoch, &run.time})
@@ -61,7 +61,7 @@ void for_all_curves(Run& run, const Curves& each) {
 }
 
 /// Makes void what was said of iterations behind this one.
-void go_back(Run& run, int iteration) {
+void go_back(RunFiles& run, int iteration) {
   for_all_curves(run, [&](Curve& curve) { cut_behind(curve, iteration); });
   std::erase_if(run.events, [&](const RunRecord& event) {
     return event.kind() == RunRecord::END ||
@@ -70,7 +70,7 @@ void go_back(Run& run, int iteration) {
   });
 }
 
-void start_anew(Run& run) {
+void start_anew(RunFiles& run) {
   for_all_curves(run, [](Curve& curve) { curve.clear(); });
   run.outputs.clear();
   run.tests.clear();
@@ -84,14 +84,14 @@ void add_point(Curve& curve, int iteration, double value) {
   curve.push_back({iteration, value});
 }
 
-void add_clock(Run& run, int iteration, const std::optional<double>& epoch,
+void add_clock(RunFiles& run, int iteration, const std::optional<double>& epoch,
                const std::optional<double>& time, const std::optional<double>& wall) {
   if (epoch) add_point(run.epoch, iteration, *epoch);
   if (time) add_point(run.time, iteration, *time);
   if (wall) run.last_wall = *wall;
 }
 
-void add_display(Run& run, const DisplayLine& line) {
+void add_display(RunFiles& run, const DisplayLine& line) {
   const std::pair<const std::optional<double>*, Curve*> fields[] = {
       {&line.loss, &run.loss},           {&line.smoothed_loss, &run.smoothed_loss},
       {&line.rate, &run.rate},           {&line.images_per_second, &run.images_per_second},
@@ -128,14 +128,14 @@ DisplayLine display_of(const RunRecord& record) {
   return line;
 }
 
-void add_test(Run& run, const RunRecord& record) {
+void add_test(RunFiles& run, const RunRecord& record) {
   TestCurves& test = run.tests[record.net()];
   if (record.has_test_loss()) add_point(test.loss, record.iteration(), record.test_loss());
   for (const auto& [name, value] : record.outputs())
     add_point(test.outputs[name], record.iteration(), value);
 }
 
-void add_record(Run& run, RunRecord record) {
+void add_record(RunFiles& run, RunRecord record) {
   if (record.kind() == RunRecord::TRAIN) {
     add_display(run, display_of(record));
     return;
@@ -156,7 +156,7 @@ void add_record(Run& run, RunRecord record) {
   run.events.push_back(std::move(record));
 }
 
-void read_metrics(Run& run) {
+void read_metrics(RunFiles& run) {
   DisplayLine display;
   read_lines(run.folder, "metrics.jsonl", run.warnings, [&](std::string_view line) {
     if (read_display(line, display)) {
@@ -184,7 +184,7 @@ void check_histogram(const ValueHistogram& histogram) {
                 " edges; it needs one edge more than counts");
 }
 
-void read_histograms(Run& run) {
+void read_histograms(RunFiles& run) {
   std::map<std::tuple<std::string, int, bool>, std::vector<ValueHistogram>> by_parameter;
   std::vector<std::vector<ValueHistogram>*> order;
   read_lines(run.folder, "histograms.jsonl", run.warnings, [&](std::string_view line) {
@@ -206,7 +206,7 @@ void read_histograms(Run& run) {
 }
 
 template <class Message>
-std::optional<Message> read_json_file(Run& run, const char* name) {
+std::optional<Message> read_json_file(RunFiles& run, const char* name) {
   const std::optional<std::string> json = text_of_file((fs::path(run.folder) / name).string());
   if (!json) return std::nullopt;
   try {
@@ -221,7 +221,7 @@ std::optional<Message> read_json_file(Run& run, const char* name) {
 
 }  // namespace
 
-RunOutcome Run::state() const {
+RunOutcome RunFiles::state() const {
   const RunRecord* last = end();
   if (last == nullptr) return RunOutcome::unknown;
   switch (last->reason()) {
@@ -239,14 +239,14 @@ RunOutcome Run::state() const {
   return RunOutcome::unknown;
 }
 
-const RunRecord* Run::end() const {
+const RunRecord* RunFiles::end() const {
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
     if (event->kind() == RunRecord::END) return &*event;
   }
   return nullptr;
 }
 
-const RunRecord* Run::best() const {
+const RunRecord* RunFiles::best() const {
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
     if (event->kind() == RunRecord::TEST && event->is_best()) return &*event;
   }
@@ -283,8 +283,8 @@ std::optional<std::string> text_of_file(const std::string& path) {
   return all;
 }
 
-Run read_run(const std::string& folder) {
-  Run run;
+RunFiles read_run(const std::string& folder) {
+  RunFiles run;
   run.folder = folder;
   std::error_code failed;
   if (!fs::is_directory(folder, failed))

@@ -28,7 +28,7 @@ struct TestCurves {
 /// How a run stands, from the last record of its files.
 enum class RunOutcome : uint8_t { unknown, finished, stopped, early, time_over, failed };
 
-struct Run {
+struct RunFiles {
   std::string folder;
   RunInfo info;
 
@@ -65,7 +65,7 @@ struct Run {
 /// is left out, and `warnings` names file and line; an unfinished last line, as a killed run leaves
 /// it, is left out in silence. So are evaluation.json and layers.json where they are damaged, with
 /// a warning. Error for a folder that is not there or has no run.json, and for a damaged run.json.
-Run read_run(const std::string& folder);
+RunFiles read_run(const std::string& folder);
 
 /// The message of a JSON text. Error, as "line 1: ..." without a file, where it is none.
 void parse_json(const std::string& json, google::protobuf::Message& out);

@@ -112,7 +112,7 @@ std::string SweepRun::folder_of(size_t trial) const {
 void SweepRun::read_state(size_t trial) {
   if (!is_run_folder(folder_of(trial))) return;
   try {
-    const Run run = read_run(folder_of(trial));
+    const RunFiles run = read_run(folder_of(trial));
     TrialState& state = states_[trial];
     using Kind = TrialState::Kind;
     switch (run.state()) {
@@ -395,7 +395,7 @@ std::vector<size_t> SweepRun::ranked() const {
 
 void SweepRun::write_comparison() const {
   const std::scoped_lock lock(report_mutex_);
-  std::vector<Run> runs;
+  std::vector<RunFiles> runs;
   for (size_t trial = 0; trial < plan_.trials.size(); ++trial) {
     if (!is_run_folder(folder_of(trial))) continue;
     try {
