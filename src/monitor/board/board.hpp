@@ -45,7 +45,8 @@ struct BoardOptions {
   std::string folder;  // of runs, or of one run
   /// What weights of a run see in an image; called by one thread at a time. None: pages do not
   /// offer it. An Error of it is shown.
-  std::function<SeenImage(const RunFiles&, const std::string& weights, std::string_view image)> see = {};
+  std::function<SeenImage(const RunFiles&, const std::string& weights, std::string_view image)>
+      see = {};
   /// Shapes and times of a run's layers, likewise.
   std::function<LayerTable(const RunFiles&)> measure = {};
 };

@@ -123,6 +123,7 @@ function ask() {
   });
 }
 document.addEventListener('pointerdown', function () { held = true; });
+document.addEventListener('pointermove', function (e) { if (!e.buttons) held = false; });
 ['pointerup', 'pointercancel'].forEach(function (name) { document.addEventListener(name, function () { held = false; }); });
 document.addEventListener('visibilitychange', function () { if (!document.hidden) again(0); });
 
@@ -205,7 +206,7 @@ function next() {
   picture.alt = file.name;
   picture.src = URL.createObjectURL(file);
   picture.addEventListener('error', function () { picture.remove(); frame.appendChild(make('div', 'none', 'no image')); });
-  picture.addEventListener('load', function () { if (picture.naturalWidth < 100) frame.classList.add('small'); });
+  picture.addEventListener('load', function () { URL.revokeObjectURL(picture.src); if (picture.naturalWidth < 100) frame.classList.add('small'); });
   frame.appendChild(picture);
   item.appendChild(frame);
   item.appendChild(make('div', '', file.name + (words ? ', by ' + words.textContent : '')));

@@ -9,7 +9,8 @@ header{padding-top:12px}
 #runs td.wrap{min-width:15em}
 .live{color:var(--good);font-weight:600}
 .live:before{content:"";display:inline-block;width:.6em;height:.6em;border-radius:50%;background:var(--good);margin-right:.45em}
-#board-state{min-height:1.5em;font-size:.85rem;margin:0}
+#board-state{font-size:.85rem;margin:0}
+#board-state:empty{display:none}
 #board-state.lost{color:var(--bad)}
 .links{list-style:none;padding:0;margin:8px 0;display:flex;flex-wrap:wrap;gap:4px 18px;overflow-wrap:anywhere}
 .see{display:flex;flex-wrap:wrap;gap:10px 18px;align-items:center}

@@ -62,6 +62,9 @@ ImageInputOptions input_of(const Origin& origin, const TransformationParameter& 
   } else {
     *options.transform.mutable_mean_value() = trained.mean_value();
   }
+  if (!has_origin && of_data.ByteSizeLong() == 0)
+    notes.push_back(
+        "Neither the weights nor the net say a mean or a scale: pixels are as the file has them.");
   if (trained.resize_param_size() > 0) {
     const ResizeParameter& resize = trained.resize_param(0);
     if (resize.height() >= sample[1] && resize.width() >= sample[2] &&
@@ -138,7 +141,8 @@ void ImageViewer::Loaded::find_boxes(const Tensor& rows, SeenImage& seen) const 
 ImageViewer::ImageViewer(Context& context) : context_(context) {}
 ImageViewer::~ImageViewer() = default;
 
-SeenImage ImageViewer::see(const RunFiles& run, const std::string& weights, std::string_view image) {
+SeenImage ImageViewer::see(const RunFiles& run, const std::string& weights,
+                           std::string_view image) {
   const auto sides = image_sides(image);
   if (!sides)
     throw Error(

@@ -302,7 +302,9 @@ class Comparison {
 
 }  // namespace
 
-PageContent comparison_content(const std::vector<RunFiles>& runs) { return Comparison(runs).content(); }
+PageContent comparison_content(const std::vector<RunFiles>& runs) {
+  return Comparison(runs).content();
+}
 
 std::string comparison_report(const std::vector<RunFiles>& runs) {
   return page(comparison_content(runs));

@@ -1,5 +1,5 @@
-// The script of a report. Without it all is there but zoom, smoothing, values and sorting. The board
-// calls cremaReport where it puts new parts into a page.
+// The script of a report. Without it all is there but zoom, smoothing, values and sorting. The
+// board calls cremaReport where it puts new parts into a page.
 #include "monitor/report/page.hpp"
 
 namespace crema {

@@ -159,8 +159,7 @@ void SweepRun::read_state(size_t trial) {
 void SweepRun::take_test(size_t trial, const TestReport& report) {
   TrialState& state = states_[trial];
   std::string wanted = plan_.param.output();
-  if (wanted.empty() && plan_.solver.has_snapshot_best())
-    wanted = plan_.solver.snapshot_best();
+  if (wanted.empty() && plan_.solver.has_snapshot_best()) wanted = plan_.solver.snapshot_best();
   const TestReport::Output* found = nullptr;
   for (const TestReport::Output& output : report.outputs) {
     const bool is_it =
@@ -255,7 +254,7 @@ void SweepRun::train(size_t trial) {
   SolverParameter param = plan_.solver;
   if (param.random_seed() < 0) param.set_random_seed(static_cast<int64_t>(plan_.param.seed()));
   param.set_snapshot_prefix(
-      (fs::path(folder) / "weights" / safe_run_name(plan_.param.name())).string());
+      (fs::absolute(folder) / "weights" / safe_run_name(plan_.param.name())).string());
   SolverOptions solver_options;
   solver_options.set = settings_of(plan_, planned);
   solver_options.needs_loss = true;
