@@ -454,6 +454,7 @@ std::string state_words(const RunFiles& run) {
     case RunOutcome::unknown:
       break;
   }
+  if (run.is_live) return "running";
   if (!run.has_records()) return "no record yet";
   return "running, or ended without notice";
 }
@@ -585,13 +586,16 @@ std::vector<PageSection> run_sections(const RunFiles& run, ChartPage& charts) {
   return sections;
 }
 
-std::string run_report(const RunFiles& run) {
+PageContent run_content(const RunFiles& run) {
   size_t lines = 8 + run.outputs.size();
   for (const auto& [net, test] : run.tests) lines += 1 + test.outputs.size();
   ChartPage charts(lines);
-  const std::vector<PageSection> sections = run_sections(run, charts);
-  return page(run.info.name(), run_head(run), sections, charts.data());
+  PageContent content{run.info.name(), run_head(run), run_sections(run, charts), ""};
+  content.curves = charts.data();
+  return content;
 }
+
+std::string run_report(const RunFiles& run) { return page(run_content(run)); }
 
 std::vector<std::string> write_report(const std::string& folder) {
   const RunFiles run = read_run(folder);

@@ -47,6 +47,7 @@ struct RunFiles {
   std::optional<LayerTable> layers;
   std::string solver_text, net_text;
   std::vector<std::string> test_net_texts;
+  bool is_live = false;  // the caller knows of a process that is writing it
   /// What could not be read, and was left out.
   std::vector<std::string> warnings;
 
