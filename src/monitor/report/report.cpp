@@ -454,8 +454,8 @@ std::string state_words(const RunFiles& run) {
     case RunOutcome::unknown:
       break;
   }
-  if (!run.has_records()) return "no record yet";
-  return "running, or ended without notice";
+  if (run.is_alive) return "running";
+  return run.has_records() ? "ended without notice" : "no record yet";
 }
 
 std::string commands_of(const RunFiles& run) {
