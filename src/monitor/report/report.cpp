@@ -281,7 +281,7 @@ std::string configuration_part(const RunFiles& run) {
   row("command", command);
   row("working folder", info.folder());
   row("solver", info.solver_file());
-  row("Crema", info.version());
+  row("version", info.version());
   if (info.has_git())
     row("git",
         text(info.git().commit(), info.git().branch().empty() ? "" : " on " + info.git().branch(),
@@ -524,7 +524,7 @@ std::string run_head(const RunFiles& run) {
   mention(info.has_git() ? text("git ", info.git().commit().substr(0, 10),
                                 info.git().changed() ? " with changes" : "")
                          : "");
-  mention(info.version().empty() ? "" : "Crema " + info.version());
+  mention(info.version());
   all += "<p class=\"faint\">" + about + "</p>\n";
   if (state == RunOutcome::failed && run.end() != nullptr)
     all += text("<p class=\"fail\" role=\"alert\">", html(run.end()->text()), "</p>\n");
