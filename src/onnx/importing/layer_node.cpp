@@ -210,7 +210,7 @@ void refuse_effects(const LayerParameter& layer) {
   if (field != nullptr || layer.type() == "HDF5Output" ||
       layer.detection_output_param().has_save_output_param())
     throw Error("a layer ", layer.type(), " of a model of ONNX must not read and write files",
-                field == nullptr ? text() : text(", as its ", field->name(), " says"),
+                field == nullptr ? std::string() : text(", as its ", field->name(), " says"),
                 "; write it in a prototxt");
 }
 
