@@ -20,6 +20,7 @@
 #include "crema/plugin.hpp"
 #include "crema/registry.hpp"
 #include "onnx/model_file.hpp"
+#include "tools/command_line.hpp"
 #include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
@@ -76,6 +77,10 @@ DEFINE_string(simd, "",
               "The widest vectors to use: baseline, sse4, avx2 or avx512. Default: the widest that "
               "the processor has. Has a default --tuning_file of its own. OpenBLAS chooses by "
               "itself: set OPENBLAS_CORETYPE.");
+DEFINE_bool(verbose, false,
+            "Say more. Of train: Also the published lines of each display and test, on a terminal "
+            "too, and what is logged for debugging. Of test: Log the outputs of each batch, as "
+            "--iterations does.");
 DEFINE_string(memory_budget, "",
               "The most memory to plan for a net, such as 2GB, 500MB or 1.5GiB: tops are dropped "
               "after forward and computed again in backward until it fits, with the same results. "
@@ -257,8 +262,9 @@ SolverOptions solver_options() {
 }
 
 const std::string& required_flag(const char* name, const std::string& value, const char* what) {
-  if (value.empty()) throw Error("--", name, " is missing; give it as --", name, "=", what);
-  return value;
+  if (!value.empty()) return value;
+  const std::string flag = spelled_flag(name);
+  throw Error(flag, " is missing; give it as ", flag, flag.size() == 2 ? " " : "=", what);
 }
 
 std::vector<std::string> files_of_weights(const std::string& model, const std::string& weights) {
@@ -270,6 +276,16 @@ std::vector<std::string> files_of_weights(const std::string& model, const std::s
 void require_weights(const Net& net, const std::string& model, const std::string& weights) {
   if (!net.params().segments().empty() && files_of_weights(model, weights).empty())
     required_flag("weights", weights);
+}
+
+std::vector<std::string> repeated_flag(const std::string& flag) {
+  std::vector<std::string> found;
+  for (size_t begin = 0; begin < flag.size();) {
+    const size_t end = std::min(flag.find('\n', begin), flag.size());
+    found.push_back(flag.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return found;
 }
 
 std::pair<int, int> parse_size(const char* flag, const std::string& value) {

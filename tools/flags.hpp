@@ -56,7 +56,7 @@ SolverOptions solver_options();
 bool is_given(const char* flag);
 
 /// Value of a flag that the command cannot do without; Error that shows how to give it, as
-/// --NAME=FILE.
+/// --NAME=FILE or, with a name of one letter, -o FILE.
 const std::string& required_flag(const char* name, const std::string& value,
                                  const char* what = "FILE");
 
@@ -67,6 +67,9 @@ std::vector<std::string> files_of_weights(const std::string& model, const std::s
 /// Error if the net has parameters that no file gives: --weights is missing, and the model is none
 /// of ONNX.
 void require_weights(const Net& net, const std::string& model, const std::string& weights);
+
+/// The entries of a flag that may be given several times.
+std::vector<std::string> repeated_flag(const std::string& value);
 
 /// (width, height) of a flag's WIDTHxHEIGHT.
 std::pair<int, int> parse_size(const char* flag, const std::string& value);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/utf8.hpp"
+#include "crema/error.hpp"
 #include "tools/terminal.hpp"
 #include "tools/text.hpp"
 

@@ -17,6 +17,7 @@
 #include "solver/settings.hpp"
 #include "tools/command_line.hpp"
 #include "tools/flags.hpp"
+#include "tools/run_report.hpp"
 #include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
@@ -118,8 +119,8 @@ std::string RunRecording::choose_folder(Solver& solver, bool is_continued, bool*
   return make_numbered_run(kBase, name.empty() ? fs::path(FLAGS_solver).stem().string() : name);
 }
 
-void RunRecording::start(Solver& solver, const SolverParameter& param, const SourceMap& source,
-                         bool is_continued) {
+void RunRecording::start(Solver& solver, Context& context, const SolverParameter& param,
+                         const SourceMap& source, bool is_continued) {
   if (!wanted()) return;
   RunInfo info =
       describe_run(solver, with_flags(param, source, solver.net().run_state().seed, is_continued));
@@ -139,13 +140,26 @@ void RunRecording::start(Solver& solver, const SolverParameter& param, const Sou
     return;
   }
   recorder_->attach();
+  context_ = &context;
+  solver_ = &solver;
+  report_net(folder, solver.net());
+  recorder_->on_folder_changed = [folder] { report_snapshot(folder); };
   say(text("Run folder: ", printable(folder), resumed ? ", which the run goes on in" : ""));
   log_.open(file_of_run(folder, kRunLogFile));
 }
 
 void RunRecording::end(RunRecord::Reason reason, const std::string& text) {
   if (!recorder_) return;
+  if (reason != RunRecord::FAILED) {
+    recorder_->on_folder_changed = [this] {
+      report_end(recorder_->folder(), *context_, seconds_of_end(solver_->seconds()));
+    };
+  }
   recorder_->end(reason, as_utf8(text));
+  std::error_code failed;
+  if (const std::string report = file_of_run(recorder_->folder(), kRunReportFile);
+      fs::exists(report, failed))
+    say(crema::text("Report: ", printable(report)));
   log_.check();
 }
 

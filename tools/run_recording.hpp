@@ -23,11 +23,11 @@ class RunRecording {
   /// the solver. `param` and `source`: the solver's message with what --set gives. A folder that
   /// nobody asked for and that cannot be made is a warning. Error for one that --run_dir names, and
   /// if another process is writing the run.
-  void start(Solver& solver, const SolverParameter& param, const SourceMap& source,
-             bool is_continued);
+  void start(Solver& solver, Context& context, const SolverParameter& param,
+             const SourceMap& source, bool is_continued);
   /// Null without a folder.
   Recorder* recorder() { return recorder_.get(); }
-  /// The end of the run, however it came.
+  /// The end of the run, however it came. Evaluates the weights for the report, unless it failed.
   void end(RunRecord::Reason reason, const std::string& text = "");
 
  private:
@@ -36,6 +36,8 @@ class RunRecording {
   std::string folder_;  // as the user names it; "" where it is to be numbered
   bool is_asked_for_ = false;
   RunLog log_;
+  Context* context_ = nullptr;
+  Solver* solver_ = nullptr;
   std::unique_ptr<Recorder> recorder_;
 };
 

@@ -90,10 +90,10 @@ void say_records(Solver& solver, const SolverParameter& param) {
     std::string said =
         text(grouped(source->records()), " records, ", grouped(batch), " in an iteration");
     if (source->takes_each_once()) {
-      const double epochs =
-          static_cast<double>(batch) * param.max_iter() / static_cast<double>(source->records());
-      said +=
-          text(": ", grouped(param.max_iter()), " iterations are ", epochs_text(epochs), " epochs");
+      const double epochs = static_cast<double>(batch) * solver.max_iterations() /
+                            static_cast<double>(source->records());
+      said += text(": ", grouped(solver.max_iterations()), " iterations are ", epochs_text(epochs),
+                   " epochs");
     }
     say(said);
   }

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 #include "core/utf8.hpp"
 #include "tools/text.hpp"
@@ -19,6 +22,7 @@ namespace {
 struct Screen {
   std::mutex mutex;
   bool plain = false;
+  Loudness loudness = Loudness::usual;
   bool shows_all = false;  // of the log: --alsologtostderr and the threshold, as they were given
   int least_shown = google::GLOG_ERROR;
   const ProgressLine* line = nullptr;  // the one that is drawn at present
@@ -64,10 +68,62 @@ void log(Severity severity, const std::string& message, Place place) {
 bool is_shown(const Screen& screen, Severity severity) {
   if (severity == Severity::debug && !VLOG_IS_ON(1)) return false;
   const int level = level_of(severity);
+  if (screen.loudness == Loudness::quiet && level < google::GLOG_WARNING) return false;
   return level >= FLAGS_minloglevel && (screen.shows_all || level >= screen.least_shown);
 }
 
+std::string_view environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// The text in the colour of the tone, where the terminal has colours. Control characters in it are
+/// shown as such.
+std::string coloured(const std::string& text, Tone tone) {
+  if (tone == Tone::plain || !takes_colours()) return printable(text);
+  const char* const code = tone == Tone::good ? "32" : tone == Tone::bad ? "33" : "2";
+  return crema::text("\033[", code, "m", printable(text), "\033[0m");
+}
+
+/// The fields as a line, in colours.
+std::string line_of(const std::vector<Field>& fields) {
+  std::string line;
+  for (const Field& field : fields) {
+    if (!line.empty()) line += "  ";
+    line += printable(field.text);
+    if (!field.note.empty()) line += ' ' + coloured(field.note, field.tone);
+  }
+  return line;
+}
+
+std::vector<std::string> plain(const std::vector<Field>& fields) {
+  std::vector<std::string> texts;
+  for (const Field& field : fields) texts.push_back(printable(field.plain()));
+  return texts;
+}
+
 }  // namespace
+
+bool takes_colours() {
+  static const bool takes =
+      on_terminal() && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
+  return takes;
+}
+
+bool takes_utf8() {
+  static const bool takes = [] {
+    std::string locale;
+    for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+      if (locale.empty()) locale = environment(name);
+    }
+    for (char& letter : locale)
+      letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    const bool is_utf8 =
+        locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+    return on_terminal() && is_utf8 && environment("TERM") != "dumb";
+  }();
+  return takes;
+}
 
 bool on_terminal() { return isatty(STDERR_FILENO) != 0; }
 
@@ -91,16 +147,31 @@ void use_plain_lines() {
 
 bool shows_plain_lines() { return screen().plain; }
 
+void set_loudness(Loudness loudness) {
+  screen().loudness = loudness;
+  if (loudness == Loudness::verbose) FLAGS_v = std::max(FLAGS_v, 1);
+  if (loudness != Loudness::quiet || screen().plain) return;
+  // The files have all lines, but there are none with --logtostderr.
+  if (FLAGS_logtostderr) {
+    FLAGS_minloglevel = std::max<int>(FLAGS_minloglevel, google::GLOG_WARNING);
+  } else if (FLAGS_alsologtostderr) {
+    FLAGS_alsologtostderr = false;
+    FLAGS_stderrthreshold = google::GLOG_WARNING;
+  }
+}
+
+bool shows_lines() { return screen().plain && screen().loudness != Loudness::quiet; }
+
 void say(Severity severity, const std::string& message, Place place) {
   const std::string line = printable_message(message);
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
   const Above above(on);
   if (on.plain && is_shown(on, severity)) {
-    const char* before = severity == Severity::warning ? "warning: "
-                         : severity == Severity::error ? "error: "
-                                                       : "";
-    std::fprintf(stderr, "%s%s\n", before, line.c_str());
+    const std::string before = severity == Severity::warning ? coloured("warning:", Tone::bad) + " "
+                               : severity == Severity::error ? coloured("error:", Tone::bad) + " "
+                                                             : "";
+    std::fprintf(stderr, "%s%s\n", before.c_str(), line.c_str());
   }
   log(severity, line, place);
 }
@@ -115,9 +186,30 @@ void show(const std::string& line) {
   std::fprintf(stderr, "%s\n", printable(line).c_str());
 }
 
+void show(const std::vector<Field>& fields) {
+  Screen& on = screen();
+  const std::scoped_lock lock(on.mutex);
+  if (!on.plain || !is_shown(on, Severity::info)) return;
+  // As the line that redraws itself: no terminal begins another line.
+  const size_t columns = terminal_columns() - 1;
+  const std::vector<std::string> texts = plain(fields);
+  const std::vector<std::string> fitting = with_sign_of_more(texts, columns);
+  std::vector<Field> shown = fields;
+  if (fitting.size() < fields.size() || fitting.back() != texts.back()) {
+    shown.resize(fitting.size() - 1);
+    shown.push_back({fitting.back()});
+  }
+  const Above above(on);
+  std::fprintf(stderr, "%s\n", line_of(shown).c_str());
+}
+
 void log_aside(const std::string& line, Place place) {
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
+  if (on.plain && on.loudness == Loudness::verbose) {
+    const Above above(on);
+    std::fprintf(stderr, "%s\n", printable_message(line).c_str());
+  }
   log(Severity::info, line, place);
 }
 
@@ -125,15 +217,18 @@ bool ProgressLine::due(bool last) const {
   return last || !was_drawn_ || Clock::now() - drawn_at_ >= std::chrono::milliseconds(100);
 }
 
-void ProgressLine::draw(const std::vector<std::string>& fields) {
+void ProgressLine::draw(const std::vector<Field>& fields) {
+  if (screen().loudness == Loudness::quiet) return;
   constexpr size_t kLastAndEcho = 3;
   const size_t columns = terminal_columns() - kLastAndEcho;
   if (columns != columns_) shown_ = fields.size();
   columns_ = columns;
-  shown_ = std::min(shown_, fitting_fields(fields, columns));
-  std::string line;
-  for (size_t i = 0; i < shown_; ++i) line += (i == 0 ? "" : "  ") + printable(fields[i]);
-  line = cut_to(line, columns);  // one field alone may be too long
+  shown_ = std::min(shown_, fitting_fields(plain(fields), columns));
+  std::vector<Field> shown(fields.begin(), fields.begin() + static_cast<std::ptrdiff_t>(shown_));
+  std::string line = line_of(shown);
+  // One field alone may be too long.
+  if (shown_ == 1 && columns_of(shown[0].plain()) > columns)
+    line = cut_to(printable(shown[0].plain()), columns);
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());

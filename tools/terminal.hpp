@@ -22,6 +22,29 @@ size_t terminal_columns();
 void use_plain_lines();
 bool shows_plain_lines();
 
+/// How much a command says: warnings and errors alone, what it does usually, or all of its log. The
+/// files of the log have all in any case. To be called once, before other threads write to the log.
+enum class Loudness : uint8_t { quiet, usual, verbose };
+void set_loudness(Loudness loudness);
+/// Whether lines for the user are shown: plain ones on a terminal, and not with Loudness::quiet.
+bool shows_lines();
+
+/// Whether stderr takes colours: a terminal that is not dumb, and no NO_COLOR in the environment.
+bool takes_colours();
+/// Whether stderr is a terminal whose locale is UTF-8.
+bool takes_utf8();
+
+/// What a colour says.
+enum class Tone : uint8_t { plain, good, bad, dim };
+
+/// A part of a line, and a note behind it, which has the tone.
+struct Field {
+  std::string text, note = {};
+  Tone tone = Tone::plain;
+  /// Both, as they are without colours.
+  std::string plain() const { return note.empty() ? text : text + ' ' + note; }
+};
+
 /// Where in the source a line of the log was written.
 struct Place {
   const char* file;
@@ -37,7 +60,9 @@ void say(Severity severity, const std::string& message, Place place = Place::her
 void say(const std::string& message, Place place = Place::here());
 /// A line on the terminal alone, where use_plain_lines() holds.
 void show(const std::string& line);
-/// A line of the log that the terminal does not show.
+/// The same of the fields that the terminal has room for, with "..." in the place of others.
+void show(const std::vector<Field>& fields);
+/// A line of the log that the terminal shows with Loudness::verbose alone.
 void log_aside(const std::string& line, Place place = Place::here());
 
 /// A line of fields on the terminal that redraws itself. It leaves room for ^C, which terminals
@@ -54,8 +79,8 @@ class ProgressLine {
   bool due(bool last) const;
   /// Draws the fields that fit, in the place of what was drawn before. A field that once did not
   /// fit stays away until the terminal gets another width, so that the line is steady.
-  void draw(const std::vector<std::string>& fields);
-  void draw(const std::string& text) { draw(std::vector{text}); }
+  void draw(const std::vector<Field>& fields);
+  void draw(const std::string& text) { draw(std::vector{Field{text}}); }
   /// Leaves what is drawn; what is printed next begins a new line.
   void end();
 

@@ -43,7 +43,7 @@ DEFINE_string(ap_version, "Integral",
 DEFINE_bool(per_class, false,
             "Log the average precision of each class; of classes that are counted, a line for "
             "each, however many there are.");
-DEFINE_bool(verbose, false, "Log the outputs of each batch, as --iterations does.");
+DECLARE_bool(verbose);
 DEFINE_string(confusion_svg, "",
               "Draw which classes were taken for which: a file in SVG, for screens that are light "
               "or dark.");

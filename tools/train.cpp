@@ -38,7 +38,11 @@ DEFINE_string(freeze, "",
               "The last layer that does not learn, with all before it; or a regular expression "
               "between slashes for the names of layers, such as '/conv.*/'. The flag again "
               "freezes more.");
+DEFINE_bool(quiet, false,
+            "Say nothing but warnings and errors. The files of --log_dir have all lines.");
 DEFINE_bool(allow_no_loss, false, "Train a net without a loss, in place of an error.");
+
+DECLARE_bool(verbose);
 
 namespace crema::tools {
 namespace {
@@ -52,7 +56,7 @@ bool continues(const SolverParameter& param, const SourceMap& source) {
   return false;
 }
 
-void continue_run(Solver& solver, const SolverParameter& param) {
+void continue_run(Solver& solver) {
   std::string from = FLAGS_snapshot;
   if (FLAGS_resume) {
     from = solver.resume();
@@ -64,10 +68,10 @@ void continue_run(Solver& solver, const SolverParameter& param) {
     solver.restore(from);
   }
   say(text("Resuming from ", printable(from), " at iteration ", solver.iteration()));
-  if (solver.iteration() >= param.max_iter()) {
+  if (solver.iteration() >= solver.max_iterations()) {
     say(Severity::warning,
         text("the snapshot is at iteration ", solver.iteration(), ", max_iter is ",
-             param.max_iter(), ": nothing to train; raise max_iter"));
+             solver.max_iterations(), ": nothing to train; raise max_iter"));
   }
 }
 
@@ -90,32 +94,25 @@ void say_best(const Solver& solver) {
            best->file.empty() ? "" : ", " + printable(best->file)));
 }
 
-/// The entries of a flag that may be given several times.
-std::vector<std::string> entries(const std::string& flag) {
-  std::vector<std::string> found;
-  for (size_t begin = 0; begin < flag.size();) {
-    const size_t end = std::min(flag.find('\n', begin), flag.size());
-    found.push_back(flag.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return found;
-}
-
 int train(const std::vector<std::string>& arguments) {
   refuse_arguments("train", arguments, "give the solver with --solver=FILE");
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "resume", FLAGS_resume);
+  exclusive_flags("quiet", FLAGS_quiet, "verbose", FLAGS_verbose);
+  if (FLAGS_quiet) set_loudness(Loudness::quiet);
+  if (FLAGS_verbose) set_loudness(Loudness::verbose);
   SolverParameter given;
   SourceMap source;
   read_text_proto(required_flag("solver", FLAGS_solver), given, &source);
   SolverOptions options = solver_options();
-  options.set = entries(FLAGS_set);
-  options.freeze = entries(FLAGS_freeze);
+  options.set = repeated_flag(FLAGS_set);
+  options.freeze = repeated_flag(FLAGS_freeze);
   options.needs_loss = !FLAGS_allow_no_loss && !called_as_caffe();
   SolverParameter param = given;  // with what --set gives; the solver sets it anew, and says so
   SourceMap places = source;
   Overrides(options.set).apply(param, places);
-  if (!param.has_max_iter()) throw Error(FLAGS_solver, ": the solver has no max_iter; add it");
+  if (!param.has_max_iter() && !param.has_max_epochs())
+    throw Error(FLAGS_solver, ": the solver has no max_iter; add it, or max_epochs");
   check_signal_effects(FLAGS_sigint_effect, FLAGS_sighup_effect);
   RunRecording recording;
   options.keep_scores = recording.wanted();
@@ -147,8 +144,8 @@ int train(const std::vector<std::string>& arguments) {
   TrainProgress progress(solver, param);
   solver.poll = [&] { return other.allowed(signals.take()); };
   other.replace_with(solver);
-  if (is_continued) continue_run(solver, param);
-  recording.start(solver, param, places, is_continued);
+  if (is_continued) continue_run(solver);
+  recording.start(solver, context, param, places, is_continued);
   say_what_trains(solver, param);
   bool finished = false;
   try {
@@ -162,9 +159,10 @@ int train(const std::vector<std::string>& arguments) {
     throw;
   }
   progress.finish();
-  say(finished ? "Optimization Done." : "Optimization stopped early.");
+  const bool is_cut = solver.end() == SolverEnd::early || solver.end() == SolverEnd::time_over;
+  say(finished && !is_cut ? "Optimization Done." : "Optimization stopped early.");
   say_best(solver);
-  recording.end(finished ? RunRecord::FINISHED : RunRecord::STOPPED);
+  recording.end(reason_of(solver.end()));
   const int signal = finished ? 0 : signals.stopped_by();
   return signal == 0 ? 0 : 128 + signal;  // as shells do
 }
@@ -185,7 +183,9 @@ extern const Command kTrain = {
     "\n"
     "Paths inside prototxt files are relative to the working directory. On a terminal one line\n"
     "shows the progress, and one each test; otherwise lines are logged as published tools do, so\n"
-    "that log parsers read them. The files in --log_dir have these lines in any case.\n"
+    "that log parsers read them. The files in --log_dir have these lines in any case. --quiet\n"
+    "shows warnings and errors alone, --verbose more. NO_COLOR in the environment turns off\n"
+    "colours.\n"
     "\n"
     "--set gives values in place of those in the files, by the names of fields and layers:\n"
     "base_lr=0.01, net.data.batch_size=32, net.conv1.convolution_param.num_output=32. net. is for\n"
@@ -207,11 +207,11 @@ extern const Command kTrain = {
     "change this. When the reader of the messages ends, as tee does at Ctrl-C (SIGPIPE), the run\n"
     "stops after a snapshot, too. The exit status of a run that a signal stopped is 128 and the\n"
     "number of the signal: 130 after Ctrl-C.",
-    {"solver",        "snapshot",      "resume",         "weights",       "strict",
-     "gpu",           "threads",       "engine",         "tune",          "tuning_file",
-     "seed",          "plugin",        "fuse",           "memory_budget", "level",
-     "stage",         "sigint_effect", "sighup_effect",  "set",           "freeze",
-     "allow_no_loss", "overwrite",     "no_cuda_graphs", "device_jpeg",   "run_dir"},
+    {"solver",  "snapshot",      "resume",        "weights",     "strict",         "gpu",
+     "threads", "engine",        "tune",          "tuning_file", "seed",           "plugin",
+     "fuse",    "memory_budget", "level",         "stage",       "sigint_effect",  "sighup_effect",
+     "set",     "freeze",        "allow_no_loss", "overwrite",   "no_cuda_graphs", "device_jpeg",
+     "quiet",   "verbose",       "run_dir"},
     train,
     1,
     NetUse::runs};

@@ -6,7 +6,7 @@
 
 #include "core/utf8.hpp"
 #include "proto/solver.pb.h"
-#include "solver/snapshot_keeper.hpp"
+#include "solver/test_output.hpp"
 #include "tools/text.hpp"
 
 namespace crema::tools {
@@ -55,7 +55,8 @@ TrainProgress::TrainProgress(Solver& solver, const SolverParameter& param)
       display_(param.display()),
       best_net_(param.snapshot_best_net()),
       best_output_(param.snapshot_best()),
-      shows_test_loss_(param.test_compute_loss()) {
+      shows_test_loss_(param.test_compute_loss()),
+      losses_(8) {
   solver.on_iteration = [this](const IterationReport& report) { iteration(report); };
   solver.on_test = [this](const TestReport& report) { test(report); };
   solver.on_snapshot = [](const std::string& path) {
@@ -65,7 +66,7 @@ TrainProgress::TrainProgress(Solver& solver, const SolverParameter& param)
 
 void TrainProgress::finish() {
   // With the last test.
-  if (shows_plain_lines() && last_) draw(*last_);
+  if (shows_lines() && last_) draw(*last_);
   end_line();
   if (all_.iterations == 0) return;
   char said[160], rest[80] = "";
@@ -88,38 +89,49 @@ void TrainProgress::iteration(const IterationReport& report) {
   recent_.add(report);
   logged_.add(report);
   last_ = report;
+  losses_.add(report.smoothed_loss);
   if (display_ > 0 && report.iteration % display_ == 0) log(report);
-  if (shows_plain_lines() && line_.due(report.iteration + 1 == report.max_iterations)) draw(report);
+  if (shows_lines() && line_.due(report.iteration + 1 == report.max_iterations)) draw(report);
 }
 
 void TrainProgress::draw(const IterationReport& report) {
   // A test between does not count as training time.
   const double rate = recent_.iterations / recent_.seconds;
   const double left = (report.max_iterations - report.iteration - 1) / rate;
-  std::vector<std::string> fields = {report.max_iterations > 0
-                                         ? text(report.iteration + 1, "/", report.max_iterations)
-                                         : text(report.iteration + 1),
-                                     "loss " + human_value(report.smoothed_loss)};
+  const int done = report.iteration + 1;
+  std::vector<Field> fields = {
+      {report.max_iterations > 0 ? text(done, "/", report.max_iterations) : text(done)}};
+  if (const std::string epoch = epoch_text(done); !epoch.empty()) fields.push_back({epoch});
+  fields.push_back(
+      {"loss " + human_value(report.smoothed_loss), takes_utf8() ? losses_.text() : "", Tone::dim});
   if (watched_) {
-    fields.push_back(text(watched_->label, " ", human_value(watched_->last)));
-    if (watched_->best) fields.back() += text(" (best ", human_value(*watched_->best), ")");
+    fields.push_back({text(watched_->label, " ", human_value(watched_->last))});
+    if (watched_->best) fields.back().note = text("(best ", human_value(*watched_->best), ")");
   }
-  fields.push_back(rate_text(rate));
+  fields.push_back({rate_text(rate)});
   if (all_.images > 0) {
     char waiting[32];
     std::snprintf(waiting, sizeof waiting, "data %.0f%%", 100 * recent_.waited / recent_.seconds);
-    fields.emplace_back(waiting);
+    fields.push_back({waiting});
   }
-  fields.push_back(human_seconds(left));
+  if (report.max_iterations > 0) fields.push_back({human_seconds(left)});
   char more[48];
   std::snprintf(more, sizeof more, "lr %.3g", report.rate);
-  fields.emplace_back(more);
+  fields.push_back({more});
   if (all_.images > 0) {
     std::snprintf(more, sizeof more, "%.0f images/s", recent_.images / recent_.seconds);
-    fields.emplace_back(more);
+    fields.push_back({more});
   }
   line_.draw(fields);
   recent_.fade(0.8);  // so that the figures are steady
+}
+
+std::string TrainProgress::epoch_text(int iterations) const {
+  const auto length = solver_.iterations_of_epoch();
+  if (!length) return "";
+  char said[32];
+  std::snprintf(said, sizeof said, "epoch %.1f", iterations / *length);
+  return said;
 }
 
 void TrainProgress::log(const IterationReport& report) {
@@ -177,21 +189,41 @@ bool TrainProgress::watch(const TestReport& report) {
   return is_best;
 }
 
+Field TrainProgress::shown_output(const TestReport& report, const TestReport::Output& output,
+                                  bool is_best) {
+  const std::string index = output.index > 0 ? text("[", output.index, "]") : "";
+  Field field{text(output.name, index, " ", human_value(output.value))};
+  double& before =
+      before_.try_emplace(text(report.net, ' ', output.name, index), NAN).first->second;
+  const double change = output.value - std::exchange(before, output.value);
+  // Of no change, and of none that is shown, the line says nothing.
+  const std::string size = human_value(std::fabs(change));
+  std::string note;
+  if (std::isfinite(change) && change != 0) {
+    note = (change > 0 ? "+" : "-") + size;
+    const bool falls = less_is_better(output.name, output.loss_weight);
+    field.tone = (change < 0) == falls ? Tone::good : Tone::bad;
+  }
+  if (is_best) {
+    note += note.empty() ? "best" : ", best";
+    field.tone = Tone::good;
+  }
+  if (!note.empty()) field.note = "(" + note + ")";
+  return field;
+}
+
 void TrainProgress::show_test(const TestReport& report, bool is_best) {
-  if (!shows_plain_lines()) return;
+  if (!shows_lines()) return;
   const std::string net = report.net > 0 ? text(" #", report.net) : "";
-  std::vector<std::string> fields = {text("test", net, " at ", report.iteration)};
+  std::vector<Field> fields = {{text("test", net, " at ", report.iteration)}};
   for (const auto& output : report.outputs) {
-    const std::string index = output.index > 0 ? text("[", output.index, "]") : "";
     const bool is_watched = watched_ && output.name == watched_->name && output.index == 0;
-    std::string field = text(printable(output.name), index, " ", human_value(output.value));
-    if (is_best && is_watched) field += " (best)";
+    Field field = shown_output(report, output, is_best && is_watched);
     // A narrow terminal has room for the first ones.
     fields.insert(is_watched ? fields.begin() + 1 : fields.end(), std::move(field));
   }
-  if (shows_test_loss_) fields.push_back("all losses " + human_value(report.loss));
-  // As the line that redraws itself: no terminal begins another line.
-  show(joined(with_sign_of_more(std::move(fields), terminal_columns() - 1), "  "));
+  if (shows_test_loss_) fields.push_back({"all losses " + human_value(report.loss)});
+  show(fields);
   for (const auto& one : report.classes)
     show(text("  class ", one.label, one.name.empty() ? "" : " (" + one.name + ")", ": ",
               human_value(one.average_precision)));

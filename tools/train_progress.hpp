@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "crema/solver.hpp"
+#include "tools/sparkline.hpp"
 #include "tools/terminal.hpp"
 
 namespace crema::tools {
@@ -35,10 +37,15 @@ class TrainProgress {
 
   void iteration(const IterationReport& report);
   void draw(const IterationReport& report);
+  /// "epoch 2.4" behind so many iterations; "" where no layer counts its records.
+  std::string epoch_text(int iterations) const;
   void log(const IterationReport& report);
   void test(const TestReport& report);
   /// Takes the report's value of the output that is watched. Returns whether it is a new best.
   bool watch(const TestReport& report);
+  /// What a value of a test says beside itself: its change since the test before, and whether it is
+  /// the best.
+  Field shown_output(const TestReport& report, const TestReport::Output& output, bool is_best);
   void show_test(const TestReport& report, bool is_best);
 
   /// Sums over iterations; the line's forget what is old, little by little.
@@ -53,6 +60,9 @@ class TrainProgress {
   std::string best_output_;
   bool shows_test_loss_;
   ProgressLine line_;
+  Sparkline losses_;
+  /// The values of the test before, by the name and index of the output and its net.
+  std::map<std::string, double> before_;
   std::optional<Watched> watched_;
   std::optional<IterationReport> last_;
   Sums all_, recent_, logged_;

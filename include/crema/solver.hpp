@@ -111,6 +111,45 @@ struct TestReport {
   std::vector<Class> classes;
 };
 
+/// The argument of Solver::try_rates().
+struct RateTrial {
+  double from = 1e-7, to = 10;  // the first and the last rate, positive
+  int steps = 100;              // iterations, at least 2
+  /// Of the mean of the losses before, in [0, 1): each smoothed loss has that part of it.
+  double smoothing = 0.8;
+  /// The trial ends where the smoothed loss is so many times the least one; above 1.
+  double stop = 4;
+};
+
+/// The result of Solver::try_rates(): what the losses say of the rates.
+struct RateCurve {
+  struct Step {
+    double rate, loss, smoothed;
+  };
+  std::vector<Step> steps;
+  bool diverged = false;  // it ended before its last rate
+  /// The rate where the smoothed loss falls fastest, and a tenth of the one where it is least.
+  /// None where it does not fall.
+  std::optional<double> steepest, tenth_of_least;
+};
+
+/// The argument of Solver::try_batches().
+struct BatchTrial {
+  size_t memory = 0;    // bytes that a plan may take; 0: what is free
+  int64_t most = 4096;  // records in a batch
+  int iterations = 5;   // timed, behind one that is not
+};
+
+/// One size of Solver::try_batches().
+struct BatchResult {
+  int64_t batch = 0;   // records in a batch of each data layer
+  size_t planned = 0;  // bytes, of the net and the arrays of the update rule
+  bool fits = false;
+  double seconds = 0;    // of one iteration; 0: not timed
+  double images = 0;     // records a second
+  double data_wait = 0;  // part of the time that forward waited for data, 0 to 1
+};
+
 /// Solvers of one context on the CPU may run at the same time in different threads. One thread at a
 /// time may use a solver.
 class Solver {
@@ -162,6 +201,17 @@ class Solver {
   /// snapshot_best, a snapshot is written if the result is the best so far, and older ones are
   /// removed as snapshot_keep says.
   std::vector<TestReport> test();
+  /// Trains with rates that rise from iteration to iteration, by the same factor each time, and
+  /// then sets all back: parameters, statistics, histories, states and positions in the data. No
+  /// hook but before_iteration and before_update is called, and nothing is written. Error for an
+  /// argument out of its range.
+  RateCurve try_rates(const RateTrial& trial = {});
+  /// Plans for batches of 1, 2, 4, ... records, times those that fit into the memory, with a rate
+  /// of 0, and looks for the largest that fits. Then sets all back, as try_rates(). `each`, if not
+  /// empty, is told of each size. Error where a data layer cannot take batches of other sizes
+  /// (on_oom in proto/solver.proto says which can).
+  std::vector<BatchResult> try_batches(const BatchTrial& trial = {},
+                                       const std::function<void(const BatchResult&)>& each = {});
   /// Updates the parameters by their gradients, as step() does behind backward. The iteration
   /// stays. Not on a device.
   void apply_update();

@@ -8,15 +8,20 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
+#include "core/data_source.hpp"
+#include "core/utf8.hpp"
 #include "model/text_format.hpp"
 #include "model/whole_file.hpp"
 #include "monitor/append_file.hpp"
 #include "monitor/event_file.hpp"
 #include "monitor/events.hpp"
 #include "monitor/histograms.hpp"
-#include "monitor/png.hpp"
+#include "monitor/report/png.hpp"
 #include "monitor/resume.hpp"
 #include "monitor/run_folder.hpp"
 #include "monitor/settings_list.hpp"
@@ -52,7 +57,8 @@ double most_memory() {
 }
 
 std::string value_name(const std::string& output, int64_t index) {
-  return index == 0 ? output : text(output, "[", index, "]");
+  const std::string name = as_utf8(output);
+  return index == 0 ? name : text(name, "[", index, "]");
 }
 
 void write_whole(const std::string& path, const std::string& content) {
@@ -89,14 +95,18 @@ struct Recorder::State {
         options(how),
         display(param.display() > 0 ? param.display() : std::max(1, param.max_iter() / 100)),
         iter_size(param.iter_size()),
-        has_best(!param.snapshot_best().empty()) {}
+        has_best(!param.snapshot_best().empty()) {
+    for (const Layer* layer : of.net().layers())
+      if (const DataSource* source = layer->data_source()) sources.push_back(source);
+  }
 
   Solver& solver;
   RunInfo info;
   std::string folder;
   RecorderOptions options;
   int display, iter_size;
-  bool has_best;  // the solver says which test is the best
+  std::vector<const DataSource*> sources;  // of the training net
+  bool has_best;                           // the solver says which test is the best
 
   AppendFile metrics, histograms;
   EventFile events;
@@ -111,10 +121,12 @@ struct Recorder::State {
   double seconds = 0, waited = 0, images = 0, iterations = 0;  // since the last TRAIN
   std::string last_weights, best_weights, linked_best;
   int last_snapshot = -1;
+  int done = 0;                      // iterations
+  std::set<int> tested_nets;         // of this iteration
   std::optional<double> best_value;  // of tests of snapshots, without snapshot_best
   std::function<void(const IterationReport&)> iteration_before;
   std::function<void(const TestReport&)> test_before;
-  std::function<void(const std::string&)> snapshot_before;
+  std::function<void(const std::string&)> snapshot_before, note_before;
 
   double time() const { return time_before + seconds_since(start); }
   bool may_spend() const { return cost <= kMostCost * time(); }
@@ -139,7 +151,7 @@ struct Recorder::State {
   }
 
   void put(int64_t step, tensorboard::Event event) {
-    if (options.events) check(kEventsPrefix, events.append(step, event));
+    check(kEventsPrefix, events.append(step, event));
   }
   void put(RunRecord& record) {
     record.set_time(time());
@@ -158,8 +170,14 @@ struct Recorder::State {
   }
 
   void open();
+  /// Removes what is void behind the iteration. Returns the time of training until there.
+  double go_on_from(int iteration);
+  /// Where the solver went back to that many iterations by itself, as with on_nan: ROLLBACK.
+  void look_back(int iteration);
   void write_settings(const SolverParameter& param);
   void begin();
+  /// Batches of the iteration.
+  double passes_of(const IterationReport& report);
   void iterated(const IterationReport& report);
   void record_histograms(int iteration);
   void tested(const TestReport& report);
@@ -177,23 +195,34 @@ void Recorder::State::open() {
     throw Error("another process is writing the run '", folder,
                 "'; wait for its end, or name another folder")
         .about(folder);
-  KeptRecords kept;
-  if (options.resumed) {
-    guarded([&] {
-      kept = drop_void(folder, solver.iteration());
-      // The name may stand for another file now.
-      check(kMetricsFile, metrics.open(path, true));
-      metrics.lock();
-    });
-  }
-  time_before = kept.time;
-  if (options.histograms)
-    check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
-  if (!options.events) return;
+  check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
   check(kEventsPrefix, events.open(folder));
-  if (!options.resumed) return;
-  put(solver.iteration(), start_event());
+  done = solver.iteration();
+  if (options.resumed) time_before = go_on_from(done);
+}
+
+double Recorder::State::go_on_from(int iteration) {
+  KeptRecords kept;
+  guarded([&] { kept = drop_void(folder, iteration); });
+  // The names may stand for other files now.
+  check(kMetricsFile, metrics.open(file_of_run(folder, kMetricsFile), true));
+  if (metrics.is_open()) metrics.lock();
+  check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
+  put(iteration, start_event());
   for (const RunRecord& record : kept.at_once) put(record.iteration(), scalar_event(record));
+  return kept.time;
+}
+
+void Recorder::State::look_back(int iteration) {
+  if (iteration >= done) return;
+  done = iteration;
+  tested_nets.clear();
+  last_histograms = std::min(last_histograms, iteration);
+  seconds = waited = images = iterations = 0;
+  go_on_from(iteration);
+  RunRecord record = record_of(RunRecord::RESUME);
+  record.set_iteration(iteration);
+  put(record);
 }
 
 void Recorder::State::write_settings(const SolverParameter& param) {
@@ -212,7 +241,6 @@ void Recorder::State::write_settings(const SolverParameter& param) {
 void Recorder::State::begin() {
   RunRecord record = record_of(options.resumed ? RunRecord::RESUME : RunRecord::START);
   put(record);
-  if (!options.events) return;
   const int step = solver.iteration();
   if (!options.resumed) put(step, graph_event(solver.net()));
   std::vector<std::string> outputs;
@@ -223,12 +251,22 @@ void Recorder::State::begin() {
   put(step, session_event(info));
 }
 
+double Recorder::State::passes_of(const IterationReport& report) {
+  // on_oom: HALVE_BATCH changes iter_size.
+  int64_t batch = 0;
+  for (const DataSource* source : sources) batch = std::max(batch, source->records_per_batch());
+  return batch > 0 ? static_cast<double>(report.images) / static_cast<double>(batch) : iter_size;
+}
+
 void Recorder::State::iterated(const IterationReport& report) {
+  look_back(report.iteration);
+  done = report.iteration + 1;
+  tested_nets.clear();
   seconds += report.seconds;
   waited += report.data_wait;
   images += static_cast<double>(report.images);
   ++iterations;
-  const double scale = std::exchange(loss_scale, solver.loss_scale()) * iter_size;
+  const double scale = std::exchange(loss_scale, solver.loss_scale()) * passes_of(report);
   const bool is_last = report.iteration + 1 == report.max_iterations;
   if (report.iteration % display != 0 && !is_last) return;
   RunRecord record = record_of(RunRecord::TRAIN);
@@ -260,12 +298,12 @@ void Recorder::State::iterated(const IterationReport& report) {
     }
   }
   put(record);
-  if (is_present && may_spend()) record_histograms(report.iteration + 1);
+  if (is_present && (last_histograms < 0 || may_spend())) record_histograms(report.iteration + 1);
   link_best();
 }
 
 void Recorder::State::record_histograms(int iteration) {
-  if (!options.histograms || last_histograms == iteration) return;
+  if (last_histograms == iteration) return;
   last_histograms = iteration;
   const auto began = Clock::now();
   ParameterArena& arena = solver.net().params();
@@ -278,7 +316,7 @@ void Recorder::State::record_histograms(int iteration) {
       ValueHistogram one =
           histogram_of(gradient ? arena.diff() : arena.data(), segment.offset, segment.count);
       one.set_iteration(iteration);
-      one.set_layer(segment.layer);
+      one.set_layer(as_utf8(segment.layer));
       one.set_parameter(segment.index);
       one.set_gradient(gradient);
       lines += json_line(one) + '\n';
@@ -291,6 +329,10 @@ void Recorder::State::record_histograms(int iteration) {
 }
 
 void Recorder::State::tested(const TestReport& report) {
+  // A test of one iteration that comes again takes the place of the one before.
+  if (tested_nets.count(report.net) > 0) done = report.iteration + 1;
+  look_back(report.iteration);
+  tested_nets.insert(report.net);
   RunRecord record = record_of(RunRecord::TEST);
   record.set_iteration(report.iteration);
   record.set_net(report.net);
@@ -304,9 +346,9 @@ void Recorder::State::tested(const TestReport& report) {
   }
   for (const auto& one : report.classes) {
     RunRecord::Class& added = *record.add_classes();
-    added.set_output(one.output);
+    added.set_output(as_utf8(one.output));
     added.set_label(static_cast<int32_t>(one.label));
-    if (!one.name.empty()) added.set_name(one.name);
+    if (!one.name.empty()) added.set_name(as_utf8(one.name));
     added.set_average_precision(one.average_precision);
   }
   put(record);
@@ -315,7 +357,7 @@ void Recorder::State::tested(const TestReport& report) {
 }
 
 void Recorder::State::record_pictures(const TestReport& report) {
-  if (!options.events || report.iteration < next_pictures || !may_spend()) return;
+  if (report.iteration < next_pictures || (pictures > 0 && !may_spend())) return;
   const auto began = Clock::now();
   const auto found = pictures_of_test(*solver.test_nets()[static_cast<size_t>(report.net)],
                                       {info.class_names().begin(), info.class_names().end()});
@@ -327,7 +369,7 @@ void Recorder::State::record_pictures(const TestReport& report) {
     value.mutable_image()->set_width(found->width);
     value.mutable_image()->set_colorspace(3);
     value.mutable_image()->set_encoded_image_string(
-        png_of(found->pixels, found->height, found->width, 3));
+        png_of_pixels(found->pixels, found->width, found->height, 3));
     if (!found->table.empty())
       add_text_value(test_tag(report.net) + "_predictions", found->table, event);
     put(report.iteration, std::move(event));
@@ -365,8 +407,8 @@ void Recorder::State::saved(const std::string& path) {
   last_snapshot = solver.iteration();
   const std::string format = path.ends_with(".h5") ? ".h5" : "";
   RunRecord record = record_of(RunRecord::SNAPSHOT);
-  record.set_state(path_in_run(folder, path));
-  record.set_weights(path_in_run(folder, last_weights));
+  record.set_state(as_utf8(path_in_run(folder, path)));
+  record.set_weights(as_utf8(path_in_run(folder, last_weights)));
   put(record);
   link_snapshot(folder, "last.solverstate" + format, path);
   link_snapshot(folder, "last.caffemodel" + format, last_weights);
@@ -407,7 +449,6 @@ Recorder::Recorder(Solver& solver, const SolverParameter& param, const RunInfo& 
 Recorder::~Recorder() { detach(); }
 
 const std::string& Recorder::folder() const { return state_->folder; }
-const RunInfo& Recorder::info() const { return state_->info; }
 
 void Recorder::attach() {
   State& state = *state_;
@@ -417,6 +458,7 @@ void Recorder::attach() {
   state.iteration_before = solver.on_iteration;
   state.test_before = solver.on_test;
   state.snapshot_before = solver.on_snapshot;
+  state.note_before = solver.on_note;
   solver.on_iteration = [&state](const IterationReport& report) {
     if (state.iteration_before) state.iteration_before(report);
     state.guarded([&] { state.iterated(report); });
@@ -430,6 +472,10 @@ void Recorder::attach() {
     state.guarded([&] { state.saved(path); });
     if (on_folder_changed) state.guarded(on_folder_changed);
   };
+  solver.on_note = [this, &state](const std::string& text) {
+    if (state.note_before) state.note_before(text);
+    note(text);
+  };
 }
 
 void Recorder::detach() {
@@ -438,14 +484,31 @@ void Recorder::detach() {
   state.solver.on_iteration = state.iteration_before;
   state.solver.on_test = state.test_before;
   state.solver.on_snapshot = state.snapshot_before;
+  state.solver.on_note = state.note_before;
 }
 
 void Recorder::note(const std::string& text) {
   state_->guarded([&] {
     RunRecord record = state_->record_of(RunRecord::NOTE);
-    record.set_text(text);
+    record.set_text(as_utf8(text));
     state_->put(record);
   });
+}
+
+RunRecord::Reason reason_of(SolverEnd end) {
+  switch (end) {
+    case SolverEnd::finished:
+      return RunRecord::FINISHED;
+    case SolverEnd::stopped:
+      return RunRecord::STOPPED;
+    case SolverEnd::early:
+      return RunRecord::EARLY;
+    case SolverEnd::time_over:
+      return RunRecord::TIME_OVER;
+    case SolverEnd::none:
+      break;
+  }
+  return RunRecord::FAILED;
 }
 
 void Recorder::end(RunRecord::Reason reason, const std::string& text) {
@@ -457,7 +520,7 @@ void Recorder::end(RunRecord::Reason reason, const std::string& text) {
   state.guarded([&] {
     RunRecord record = state.record_of(RunRecord::END);
     record.set_reason(reason);
-    if (!text.empty()) record.set_text(text);
+    if (!text.empty()) record.set_text(as_utf8(text));
     state.put(record);
     state.put(state.solver.iteration(), session_end_event(reason != RunRecord::FAILED));
   });

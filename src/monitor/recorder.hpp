@@ -4,8 +4,8 @@
 //   RunInfo info = describe_run(solver, param);
 //   Recorder recorder(solver, param, info, make_numbered_run("runs", info.net()));
 //   recorder.attach();          // behind all others that set the solver's hooks
-//   const bool all = solver.solve();
-//   recorder.end(all ? RunRecord::FINISHED : RunRecord::STOPPED);
+//   solver.solve();
+//   recorder.end(reason_of(solver.end()));
 #pragma once
 
 #include <functional>
@@ -21,9 +21,6 @@ struct RecorderOptions {
   /// The run goes on: solver.iteration() is that of its snapshot, and the folder has what was
   /// before. What it says of later iterations is removed, so that no curve has a point twice.
   bool resumed = false;
-  /// Without histograms or events, for programs that need neither.
-  bool histograms = true;
-  bool events = true;
 };
 
 class Recorder {
@@ -39,10 +36,9 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
 
   const std::string& folder() const;
-  const RunInfo& info() const;
 
-  /// Wraps Solver::on_iteration, on_test and on_snapshot as they are at present: those are called
-  /// first. Snapshots name the folder from now on (Solver::set_run_folder).
+  /// Wraps Solver::on_iteration, on_test, on_snapshot and on_note as they are at present: those are
+  /// called first. Snapshots name the folder from now on (Solver::set_run_folder).
   void attach();
   /// Gives the solver the hooks back that it had before attach().
   void detach();
@@ -60,6 +56,9 @@ class Recorder {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Why solve() or step() returned; FAILED where it did not.
+RunRecord::Reason reason_of(SolverEnd end);
 
 /// What run.json says of a solver whose nets are made: all but name, command, parent and
 /// solver_file.

@@ -43,6 +43,8 @@ struct Line {
 };
 
 std::string text_of_file(const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return {};  // a device has no end
   std::ifstream file(path, std::ios::binary);
   std::ostringstream read;
   if (file.is_open() && file.peek() != std::ifstream::traits_type::eof()) read << file.rdbuf();

@@ -45,7 +45,7 @@ int64_t greatest_number(const std::string& base, const std::string& name) {
 std::string text_of(const std::string& path, bool* there) {
   std::error_code unknown;
   *there = fs::exists(path, unknown);
-  if (!*there) return {};
+  if (!fs::is_regular_file(path, unknown)) return {};  // a device has no end
   std::ifstream file(path, std::ios::binary);
   std::ostringstream read;
   if (!file.is_open()) throw Error("cannot read '", path, "': ", std::strerror(errno)).about(path);

@@ -3,6 +3,7 @@
 
 #include "core/data_source.hpp"
 #include "core/device.hpp"
+#include "core/utf8.hpp"
 #include "model/origin.hpp"
 #include "monitor/fingerprint.hpp"
 #include "monitor/git_state.hpp"
@@ -49,16 +50,16 @@ void list_data(const Net& net, const char* phase, RunInfo& info) {
     const DataSource* source = layer->data_source();
     if (source == nullptr) continue;
     RunInfo::Data& data = *info.add_data();
-    data.set_layer(layer->name());
+    data.set_layer(as_utf8(layer->name()));
     data.set_phase(phase);
     if (source->records() > 0) data.set_records(static_cast<double>(source->records()));
-    if (std::string path = source_of(layer->param()); !path.empty()) {
+    if (const std::string path = source_of(layer->param()); !path.empty()) {
       if (std::string found = data_fingerprint(path); !found.empty())
         data.set_fingerprint(std::move(found));
-      data.set_source(std::move(path));
+      data.set_source(as_utf8(path));
     }
     if (info.class_names_size() > 0) continue;
-    for (std::string& name : source->class_names()) info.add_class_names(std::move(name));
+    for (const std::string& name : source->class_names()) info.add_class_names(as_utf8(name));
   }
 }
 
@@ -81,17 +82,17 @@ RunInfo describe_run(Solver& solver, const SolverParameter& param) {
   Net& net = solver.net();
   const Context& context = net.context();
   RunInfo info;
-  info.set_net(net.name());
+  info.set_net(as_utf8(net.name()));
   std::error_code unknown;
   const std::string folder = std::filesystem::current_path(unknown).string();
-  info.set_folder(folder);
+  info.set_folder(as_utf8(folder));
   info.set_version(program_version());
   if (const auto git = git_state(folder)) *info.mutable_git() = *git;
   info.set_host(host_name());
   info.set_device(device_name(context));
   info.set_threads(context.threads());
   info.set_seed(net.run_state().seed);
-  info.set_snapshot_prefix(param.snapshot_prefix());
+  info.set_snapshot_prefix(as_utf8(param.snapshot_prefix()));
   info.set_max_iterations(solver.max_iterations());
   if (const double epoch = iterations_of_epoch(net, param.iter_size()); epoch > 0)
     info.set_iterations_of_epoch(epoch);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "crema/net.hpp"
 #include "net/plan.hpp"
@@ -23,8 +24,8 @@ using google::protobuf::Message;
 std::string value_text(const Message& message, const FieldDescriptor* field, int index) {
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
     const auto* reflection = message.GetReflection();
-    return index < 0 ? reflection->GetString(message, field)
-                     : reflection->GetRepeatedString(message, field, index);
+    return as_utf8(index < 0 ? reflection->GetString(message, field)
+                             : reflection->GetRepeatedString(message, field, index));
   }
   std::string text;
   google::protobuf::TextFormat::PrintFieldValueToString(message, field, index, &text);
@@ -72,7 +73,7 @@ void list_fields(const Message& message, const std::string& before,
 void list_settings(const SolverParameter& solver, const Net& net, RunInfo& info) {
   list_fields(solver, "", {"net_param", "train_net_param", "test_net_param"}, info);
   for (const Layer* layer : net.layers()) {
-    list_fields(layer->param(), "net." + layer->name() + ".",
+    list_fields(layer->param(), "net." + as_utf8(layer->name()) + ".",
                 {"name", "bottom", "top", "phase", "include", "exclude", "blobs"}, info);
   }
 }

@@ -22,6 +22,7 @@
 #include <set>
 #include <utility>
 
+#include "core/memory_error.hpp"
 #include "net/plan.hpp"
 
 namespace crema {
@@ -289,7 +290,7 @@ class Budget {
   }
 
   [[noreturn]] void refuse(size_t plain, size_t least) const {
-    throw Error(
+    throw MemoryError(
         "the memory budget of ", size_text(budget_), " is too small for the net, which needs ",
         size_text(plain),
         plan_.options.keep_all ? std::string(", and keep_all lets it drop nothing")

@@ -46,10 +46,11 @@ void check_tops(Net& net, size_t i, const std::string& what) {
     const Tensor& data = tops[t]->data;
     const int64_t at = first_not_finite(data);
     if (at < 0) continue;
-    throw Error(what, "the first blob with a value that is not finite is '", tops[t]->name,
-                "' of layer '", net.steps()[i].name, "', which is ", describe_element(data, at),
-                kWayOut)
-        .in_record(record_of(net, i, t, data.shape(), at));
+    NotFiniteError error(what, "the first blob with a value that is not finite is '", tops[t]->name,
+                         "' of layer '", net.steps()[i].name, "', which is ",
+                         describe_element(data, at), kWayOut);
+    error.in_record(record_of(net, i, t, data.shape(), at));
+    throw error;
   }
 }
 
@@ -87,9 +88,9 @@ void throw_not_finite(Net& net, int iteration, double loss) {
     const Tensor& values = segment.parameter->data;
     const int64_t at = first_not_finite(values);
     if (at >= 0) {
-      throw Error(what, "parameter ", segment.index, " of layer '", segment.layer,
-                  "' has values that are not finite, the first is ", describe_element(values, at),
-                  kWayOut);
+      throw NotFiniteError(what, "parameter ", segment.index, " of layer '", segment.layer,
+                           "' has values that are not finite, the first is ",
+                           describe_element(values, at), kWayOut);
     }
   }
   for (size_t i = 0; i < net.steps().size(); ++i) {
@@ -97,7 +98,8 @@ void throw_not_finite(Net& net, int iteration, double loss) {
     if (!is_source(net, net.steps()[i])) net.forward_step(i);
     check_tops(net, i, what);
   }
-  throw Error(what, "no blob has such a value by itself, their weighted sum does", kWayOut);
+  throw NotFiniteError(what, "no blob has such a value by itself, their weighted sum does",
+                       kWayOut);
 }
 
 void throw_not_finite_gradient(Net& net, int iteration) {
@@ -109,11 +111,11 @@ void throw_not_finite_gradient(Net& net, int iteration) {
   }
   for (const auto& segment : net.params().segments()) {
     if (segment.parameter->needs_gradient && first_not_finite(segment.parameter->diff) >= 0) {
-      throw Error(what, "the gradient of parameter ", segment.index, " of layer '", segment.layer,
-                  "' is not", kWayOut);
+      throw NotFiniteError(what, "the gradient of parameter ", segment.index, " of layer '",
+                           segment.layer, "' is not", kWayOut);
     }
   }
-  throw Error(what, "each gradient is, but the steps are too large", kWayOut);
+  throw NotFiniteError(what, "each gradient is, but the steps are too large", kWayOut);
 }
 
 }  // namespace crema

@@ -10,6 +10,12 @@
 
 namespace crema {
 
+/// A loss or an update is not finite. The parameters are those before the iteration.
+class NotFiniteError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The key of the record that a sample of a bottom came from; "" if it is unknown.
 using RecordOf = std::function<std::string(size_t bottom, int64_t sample)>;
 

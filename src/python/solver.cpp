@@ -67,19 +67,14 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     };
   }
   ~SolverHolder() {
-<<<<<<< HEAD
     if (is_forked()) {  // the threads that it would wait for are not in this process
+      static_cast<void>(recorder_.release());
       static_cast<void>(solver_.release());
     } else if (BatchesAhead::makes_them_here()) {
+      recorder_.reset();
       BatchesAhead::destroy_elsewhere(
           {solver_.release(), [context = context_](Solver* solver) { delete solver; }});
     }
-=======
-    if (!is_forked()) return;
-    // The threads that it would wait for are not in this process.
-    static_cast<void>(recorder_.release());
-    static_cast<void>(solver_.release());
->>>>>>> b1
   }
   SolverHolder(const SolverHolder&) = delete;
   SolverHolder& operator=(const SolverHolder&) = delete;
@@ -110,7 +105,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
   void end_recording(bool finished, const std::string& failure) {
     if (!recorder_) return;
     recorder_->end(!failure.empty() ? RunRecord::FAILED
-                   : finished       ? RunRecord::FINISHED
+                   : finished       ? reason_of(solver_->end())
                                     : RunRecord::STOPPED,
                    failure);
     recorder_.reset();

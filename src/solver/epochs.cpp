@@ -1,5 +1,8 @@
 #include "solver/epochs.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/data_source.hpp"
 
 namespace crema {
@@ -14,6 +17,12 @@ std::optional<EpochLength> epoch_length(const Net& net, int iter_size) {
     if (!longest || length.iterations() > longest->iterations()) longest = length;
   }
   return longest;
+}
+
+double iterations_of(double epochs, const EpochLength& length) {
+  constexpr double kRounding = 1e-9;  // of 0.1 epochs, which no binary number is
+  const double iterations = epochs * length.iterations();
+  return std::max(1.0, std::ceil(iterations * (1 - kRounding)));
 }
 
 }  // namespace crema

@@ -23,4 +23,7 @@ struct EpochLength {
 /// the same samples. Layers count that take each record once in an epoch. None without one.
 std::optional<EpochLength> epoch_length(const Net& net, int iter_size);
 
+/// The iterations of so many epochs, rounded up.
+double iterations_of(double epochs, const EpochLength& length);
+
 }  // namespace crema

@@ -30,6 +30,25 @@ std::string line_of(const std::string& text, const std::string& before) {
   return crema::text(text, " in place of ", before);
 }
 
+/// Removes the field that says the same as this one in other units, as max_iter does of max_epochs.
+/// Returns its text, or "" where there is none.
+std::string remove_other(SolverParameter& solver, const std::string& field) {
+  for (const auto& [one, two] : {std::pair{"max_iter", "max_epochs"},
+                                 {"test_interval", "test_every_epochs"},
+                                 {"stepvalue", "stepvalue_percent"}}) {
+    const bool is_one = field == one;
+    if (!is_one && field != two) continue;
+    const FieldDescriptor* other = solver.GetDescriptor()->FindFieldByName(is_one ? two : one);
+    const auto* reflection = solver.GetReflection();
+    const bool has = other->is_repeated() ? reflection->FieldSize(solver, other) > 0
+                                          : reflection->HasField(solver, other);
+    if (!has) return "";
+    reflection->ClearField(&solver, other);
+    return std::string(other->name());
+  }
+  return "";
+}
+
 /// The settings that layers of the type read, as fields of the layer, the most general first: those
 /// of data and losses in general have taken the place of old ones of single types.
 std::vector<const FieldDescriptor*> settings_of(const LayerParameter& layer) {
@@ -101,8 +120,10 @@ std::vector<std::string> Overrides::apply(SolverParameter& solver, SourceMap& so
   std::vector<std::string> lines;
   for (const One& one : all_) {
     if (one.of != Of::solver) continue;
-    lines.push_back(line_of(
-        one.text, in_text(one.text, [&] { return set_value(solver, one.path, one.value); })));
+    std::string before = in_text(one.text, [&] { return set_value(solver, one.path, one.value); });
+    const std::string other = remove_other(solver, first_step(one.path));
+    if (!other.empty()) before = other;
+    lines.push_back(line_of(one.text, before));
     source.set_elsewhere(one.path, "setting " + one.text);
   }
   return lines;

@@ -124,7 +124,7 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
           .at(source.position(text("test_iter[", i, "]")));
     nets.test_iterations.push_back(param.test_iter(i));
   }
-  if (total != 0 && param.test_interval() <= 0)
+  if (total != 0 && param.test_interval() <= 0 && !param.has_test_every_epochs())
     throw Error("the solver has test nets but no test_interval; add it, or remove test_iter")
         .at(source.position("test_iter"));
   return nets;
@@ -142,16 +142,22 @@ namespace {
 void check_finite(const SolverParameter& param, const google::protobuf::FieldDescriptor& field,
                   const SourceMap& source) {
   using Field = google::protobuf::FieldDescriptor;
-  if (field.cpp_type() != Field::CPPTYPE_FLOAT) return;
+  const bool is_double = field.cpp_type() == Field::CPPTYPE_DOUBLE;
+  if (field.cpp_type() != Field::CPPTYPE_FLOAT && !is_double) return;
   const auto* reflection = param.GetReflection();
   const std::string name(field.name());
-  const auto check = [&](float value, const std::string& place) {
+  const auto check = [&](double value, const std::string& place) {
     if (!std::isfinite(value))
       throw Error(name, " is ", value, "; give a number").at(source.position(place));
   };
-  if (!field.is_repeated()) return check(reflection->GetFloat(param, &field), name);
+  if (!field.is_repeated())
+    return check(
+        is_double ? reflection->GetDouble(param, &field) : reflection->GetFloat(param, &field),
+        name);
   for (int i = 0; i < reflection->FieldSize(param, &field); ++i) {
-    check(reflection->GetRepeatedFloat(param, &field, i), text(name, "[", i, "]"));
+    check(is_double ? reflection->GetRepeatedDouble(param, &field, i)
+                    : reflection->GetRepeatedFloat(param, &field, i),
+          text(name, "[", i, "]"));
   }
 }
 
@@ -201,6 +207,7 @@ void note_policies(const SolverParameter& param, std::vector<std::string>& notes
   of_policy(param.has_power(), "power", {"inv", "poly"});
   of_policy(param.has_stepsize(), "stepsize", {"step", "sigmoid"});
   of_policy(param.stepvalue_size() > 0, "stepvalue", {"multistep"});
+  of_policy(param.stepvalue_percent_size() > 0, "stepvalue_percent", {"multistep"});
   of_policy(param.plateau_winsize_size() > 0, "plateau_winsize", {"plateau"});
   of_policy(param.stagelr_size() > 0, "stagelr", {"multifixed"});
   of_policy(param.stageiter_size() > 0, "stageiter", {"multifixed"});
@@ -261,6 +268,7 @@ void note_tests_and_average(const SolverParameter& param, std::vector<std::strin
     if (param.test_iter(i) == 0)
       notes.push_back(text("test_iter 0: test net ", i, " is built, and no test of it runs"));
   }
+  of_tests(param.has_test_every_epochs(), "test_every_epochs");
   of_tests(param.has_test_compute_loss(), "test_compute_loss");
   of_tests(param.has_test_initialization(), "test_initialization");
   of_tests(param.has_test_at_end(), "test_at_end");
@@ -271,6 +279,8 @@ void note_tests_and_average(const SolverParameter& param, std::vector<std::strin
               "snapshot_best", notes);
   note_unread(param.has_snapshot_best_is(), !param.snapshot_best().empty(), "snapshot_best_is",
               "snapshot_best", notes);
+  note_unread(param.has_snapshot_best_count(), !param.snapshot_best().empty(),
+              "snapshot_best_count", "snapshot_best", notes);
   const bool averages = param.ema_decay() > 0;
   note_unread(param.has_ema_test(), averages, "ema_test", "ema_decay", notes);
   if (averages) of_tests(param.has_ema_test(), "ema_test");
@@ -290,8 +300,68 @@ void note_others(const SolverParameter& param, std::vector<std::string>& notes) 
     notes.emplace_back(
         "the solver's layer_wise_reduce has no effect: a run computes on one device");
   }
+  const bool goes_back = param.on_nan() == SolverParameter::ROLLBACK;
+  note_unread(param.has_rollback_factor(), goes_back, "rollback_factor", "on_nan: ROLLBACK", notes);
+  note_unread(param.has_rollback_most(), goes_back, "rollback_most", "on_nan: ROLLBACK", notes);
   note_unread(param.debug_info(), param.display() > 0 || param.test_iter_size() > 0, "debug_info",
               "display", notes);
+}
+
+/// Error for lengths that are none, or that are given in two ways.
+void check_lengths(const SolverParameter& param, const SourceMap& source) {
+  const auto positive = [&](bool given, double value, const char* name) {
+    if (given && !(value > 0))
+      throw Error(name, " ", value, " must be positive").at(source.position(name));
+  };
+  positive(param.has_max_epochs(), param.max_epochs(), "max_epochs");
+  positive(param.has_test_every_epochs(), param.test_every_epochs(), "test_every_epochs");
+  positive(param.has_max_hours(), param.max_hours(), "max_hours");
+  const auto one_of = [&](bool both, const char* name, const char* other) {
+    if (both)
+      throw Error("the solver has both ", other, " and ", name, "; keep one of them")
+          .at(source.position(name));
+  };
+  one_of(param.has_max_epochs() && param.has_max_iter(), "max_epochs", "max_iter");
+  one_of(param.has_test_every_epochs() && param.has_test_interval(), "test_every_epochs",
+         "test_interval");
+  const auto& percents = param.stepvalue_percent();
+  if (percents.empty()) return;
+  one_of(param.stepvalue_size() > 0, "stepvalue_percent", "stepvalue");
+  for (int i = 0; i < percents.size(); ++i) {
+    const std::string place = text("stepvalue_percent[", i, "]");
+    if (!(percents[i] > 0 && percents[i] < 100))
+      throw Error("stepvalue_percent ", percents[i],
+                  " must lie in (0, 100): it is a part of the iterations of the run")
+          .at(source.position(place));
+    if (i > 0 && percents[i] < percents[i - 1])
+      throw Error("the stepvalue_percent entries must ascend, and ", percents[i], " follows ",
+                  percents[i - 1])
+          .at(source.position(place));
+  }
+  if (param.max_iter() == 0 && !param.has_max_epochs())
+    throw Error("stepvalue_percent needs max_iter or max_epochs, of which it is a part")
+        .at(source.position("stepvalue_percent"));
+}
+
+/// Error for numbers that ending early and going back cannot work with.
+void check_ends(const SolverParameter& param, const SourceMap& source) {
+  const auto need = [&](bool holds, const char* name, auto value, const char* must) {
+    if (!holds) throw Error(name, " ", value, " must ", must).at(source.position(name));
+  };
+  need(param.snapshot_best_count() >= 1, "snapshot_best_count", param.snapshot_best_count(),
+       "be at least 1");
+  need(param.rollback_factor() > 0 && param.rollback_factor() < 1, "rollback_factor",
+       param.rollback_factor(), "lie in (0, 1): the rate becomes lower by it");
+  need(param.rollback_most() >= 1, "rollback_most", param.rollback_most(), "be at least 1");
+  if (!param.has_early_stop()) return;
+  const EarlyStopParameter& stop = param.early_stop();
+  need(stop.patience() >= 1, "early_stop.patience", stop.patience(),
+       "be at least 1: the number of tests in a row that may be no better");
+  need(stop.min_delta() >= 0 && std::isfinite(stop.min_delta()), "early_stop.min_delta",
+       stop.min_delta(), "not be negative, and be a number");
+  if (param.test_iter_size() == 0)
+    throw Error("early_stop needs tests; add test_iter and test_interval, or remove it")
+        .at(source.position("early_stop"));
 }
 
 }  // namespace
@@ -326,6 +396,8 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
   need(param.random_seed() >= -1, "random_seed", param.random_seed(),
        "be at least 0; leave it out, or give -1, for 1701");
   need(param.snapshot_keep() >= 0, "snapshot_keep", param.snapshot_keep(), "not be negative");
+  check_lengths(param, source);
+  check_ends(param, source);
   const std::string& eval = param.eval_type();
   if (eval != "classification" && eval != "detection")
     throw Error("eval_type '", eval, "' is neither classification nor detection",
@@ -376,8 +448,9 @@ std::vector<std::string> weight_files(const SolverParameter& param) {
 }
 
 bool takes_snapshots(const SolverParameter& param) {
-  return param.snapshot() > 0 || (param.max_iter() > 0 && param.snapshot_after_train()) ||
-         !param.snapshot_best().empty();
+  const bool ends = param.max_iter() > 0 || param.has_max_epochs();
+  return param.snapshot() > 0 || (ends && param.snapshot_after_train()) ||
+         !param.snapshot_best().empty() || param.on_nan() == SolverParameter::ROLLBACK;
 }
 
 bool is_folder_of_model(const std::string& prefix) {
@@ -447,7 +520,8 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
   // An old one is removed after a new one is complete.
   if (param.snapshot_keep() > 0) {
     const auto kept = static_cast<size_t>(param.snapshot_keep());
-    count = std::min(count, kept + 1 + (best ? 1 : 0));
+    const auto bests = static_cast<size_t>(param.snapshot_best_count());
+    count = std::min(count, kept + 1 + (best ? bests : 0));
   }
   if (unknown || bytes == 0) return "";
   size_t all = count * bytes;

@@ -19,6 +19,7 @@
 #include "model/whole_file.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
+#include "solver/early_stop.hpp"
 #include "solver/snapshot_keeper.hpp"
 #include "solver/update_rule.hpp"
 #include "solver/weight_average.hpp"
@@ -289,6 +290,14 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
   if (run.loss_scale_held > 0) state.set_loss_scale_held(run.loss_scale_held);
   state.set_net(run.train->name());
   if (run.keeper) run.keeper->save(run.iteration, run.best, state);
+  if (run.early_stop) run.early_stop->save(state);
+  if (run.seconds) state.set_seconds(*run.seconds);
+  if (run.rollbacks > 0) {
+    state.set_rate_factor(run.rate_factor);
+    state.set_rollbacks(run.rollbacks);
+    state.set_rollback_to(run.rollback_to);
+  }
+  if (run.halved_batch) state.set_halved_batch(true);
   for (const Tensor& history : *run.history) {
     for (const auto& segment : run.train->params().segments()) {
       save_values(part_of(history, segment), *state.add_history());
@@ -326,34 +335,6 @@ void write_present_weights(const std::string& path, const TrainingState& run) {
   NetParameter net;
   save_weights(run, false, net);
   SyncedFile(path, net).finish();
-}
-
-void remove_unfinished(const std::string& prefix) {
-  fs::path folder = fs::path(prefix).parent_path();
-  if (folder.empty()) folder = ".";
-  const std::string begin = fs::path(prefix).filename().string(), stem = begin + "_iter_";
-  std::vector<std::string> links;
-  std::error_code ignored;  // an unreadable folder, or another process removed the file first
-  for (fs::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
-    const std::string name = entry->path().filename().string();
-    for (const char* one : {"_best.caffemodel.", "_last.", "_last_ema."}) {
-      if (name.starts_with(begin + one)) remove_abandoned(entry->path().string());
-    }
-    if (!name.starts_with(stem)) continue;
-    const size_t ending = name.find_first_not_of("0123456789", stem.size());
-    const std::string rest = ending == std::string::npos ? "" : name.substr(ending) + ".";
-    if (!rest.starts_with(".caffemodel.") && !rest.starts_with("_ema.caffemodel.") &&
-        !rest.starts_with(".solverstate.")) {
-      continue;
-    }
-    const std::string path = entry->path().string();
-    if (entry->is_symlink(ignored)) {
-      links.push_back(path);
-    } else {
-      remove_abandoned(path);
-    }
-  }
-  for (const std::string& link : links) remove_abandoned_of(link);
 }
 
 std::vector<std::string> snapshots_of(const std::string& prefix, std::string* written_last) {
@@ -541,6 +522,13 @@ void check_state(const SolverState& state, const TrainingState& run) {
   if (state.has_loss_scale() && !(state.loss_scale() > 0 && std::isfinite(state.loss_scale())))
     throw Error("the state has the loss_scale ", state.loss_scale(),
                 ", and one has to be positive; the file is damaged, take an earlier snapshot");
+  for (const auto& [name, value] :
+       {std::pair{"seconds", state.seconds()}, std::pair{"rate_factor", state.rate_factor()},
+        std::pair{"rollbacks", static_cast<double>(state.rollbacks())}}) {
+    if (!(value >= 0 && std::isfinite(value)))
+      throw Error("the state has ", name, " ", value,
+                  ", which no run has; the file is damaged, take an earlier snapshot");
+  }
   int blob = 0;
   for (size_t h = 0; h < run.history->size(); ++h) {
     for (const auto& segment : segments) {

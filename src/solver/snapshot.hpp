@@ -15,6 +15,7 @@
 
 namespace crema {
 
+class EarlyStop;
 class SnapshotKeeper;
 class WeightAverage;
 
@@ -46,7 +47,12 @@ struct TrainingState {
   /// What to save; null: the present positions of the data sources and states of the layers.
   const RecordCursors* cursors = nullptr;
   const SnapshotKeeper* keeper = nullptr;  // what to save of other snapshots; null: nothing
-  std::optional<double> best;              // to save: this one is the best so far, by this value
+  const EarlyStop* early_stop = nullptr;   // to save; null: nothing
+  std::optional<double> seconds;           // of max_hours, to save
+  double rate_factor = 1;                  // likewise, of on_nan, with the next two
+  int rollbacks = 0, rollback_to = -1;
+  bool halved_batch = false;   // likewise, of on_oom
+  std::optional<double> best;  // to save: this one is the best so far, by this value
 };
 
 /// The positions of the data sources of the run's nets, and what their layers carry.
@@ -94,10 +100,6 @@ std::string why_damaged(const std::string& path, bool average, SavedSnapshot* ou
 /// The first of snapshots_of() that is not damaged, after a warning for each one before it; without
 /// a path if there is no snapshot. Error if all are damaged, and as why_damaged().
 SavedSnapshot newest_whole_snapshot(const std::string& prefix, bool average, Context& context);
-
-/// Removes what runs of this prefix on this machine left that were killed while they wrote a
-/// snapshot.
-void remove_unfinished(const std::string& prefix);
 
 /// Reads a .solverstate; a .caffemodel in its place is an Error that says what to do.
 void read_state(const std::string& path, SolverState& state);

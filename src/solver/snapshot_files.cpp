@@ -97,4 +97,32 @@ std::string free_prefix(const std::string& prefix) {
   }
 }
 
+void remove_unfinished(const std::string& prefix) {
+  fs::path folder = fs::path(prefix).parent_path();
+  if (folder.empty()) folder = ".";
+  const std::string begin = fs::path(prefix).filename().string(), stem = begin + "_iter_";
+  std::vector<std::string> links;
+  std::error_code ignored;  // an unreadable folder, or another process removed the file first
+  for (fs::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    for (const char* one : {"_best.caffemodel.", "_last.", "_last_ema."}) {
+      if (name.starts_with(begin + one)) remove_abandoned(entry->path().string());
+    }
+    if (!name.starts_with(stem)) continue;
+    const size_t ending = name.find_first_not_of("0123456789", stem.size());
+    const std::string rest = ending == std::string::npos ? "" : name.substr(ending) + ".";
+    if (!rest.starts_with(".caffemodel.") && !rest.starts_with("_ema.caffemodel.") &&
+        !rest.starts_with(".solverstate.")) {
+      continue;
+    }
+    const std::string path = entry->path().string();
+    if (entry->is_symlink(ignored)) {
+      links.push_back(path);
+    } else {
+      remove_abandoned(path);
+    }
+  }
+  for (const std::string& link : links) remove_abandoned_of(link);
+}
+
 }  // namespace crema

@@ -22,6 +22,10 @@ bool takes_links(const std::string& prefix);
 /// iteration, the best and the last. Sorted by name. None if the folder cannot be read.
 std::vector<std::string> files_of_snapshots(const std::string& prefix);
 
+/// Removes what runs of this prefix on this machine left that were killed while they wrote a
+/// snapshot.
+void remove_unfinished(const std::string& prefix);
+
 /// PREFIX_2, or the first such prefix without files.
 std::string free_prefix(const std::string& prefix);
 

@@ -9,15 +9,12 @@
 #include <vector>
 
 #include "crema/solver.hpp"
+#include "solver/test_output.hpp"
 
 namespace crema {
 
 class Origin;
 class SolverState;
-
-/// Whether the least value of an output of a test net is the best: it is a loss, or its name says
-/// so.
-bool less_is_better(const std::string& output, float loss_weight);
 
 /// Removes only files that this run wrote, or the runs that it continues: their iterations are in
 /// the state. A snapshot is removed after a newer one is complete.
@@ -28,14 +25,19 @@ class SnapshotKeeper {
   /// Error unless snapshot_best names an output of one value of a test net. Logs which value is the
   /// best.
   void check(const std::vector<std::unique_ptr<Net>>& test_nets);
-  /// The value by which snapshots are compared, if the report is better than all before it.
+  /// The value by which snapshots are compared, if the report is better than all before it, or with
+  /// snapshot_best_count than one of the best.
   std::optional<double> better(const TestReport& report) const;
+  /// Whether the value is better than all before it.
+  bool is_best(double value) const;
   /// Says that the weights of the test of `iteration`, the best so far, are in `file`; "": they are
   /// in none.
   void set_best_file(std::string file) { best_file_ = std::move(file); }
   /// The best so far; none without snapshot_best.
   std::optional<Solver::Best> best() const;
-  const std::string& best_output() const { return best_output_; }
+  const std::string& best_output() const { return output_.name; }
+  /// The iterations of the snapshots on disk that the run wrote, in the order of writing.
+  const std::vector<int>& on_disk() const { return written_; }
 
   /// After the snapshot of `iteration` was written; `value` if it is the best so far. Removes those
   /// that are too many; a file that cannot be removed is a warning, and is tried again after the
@@ -55,7 +57,6 @@ class SnapshotKeeper {
   bool load(const SolverState& state, const std::string& path, Context& context);
 
  private:
-  bool is_least(float loss_weight) const;
   /// Whether the best value of the state is of the output that this run compares.
   bool compares(const SolverState& state) const;
   /// Returns false if a file cannot be removed.
@@ -64,18 +65,24 @@ class SnapshotKeeper {
   std::string prefix_;
   bool hdf5_;
   int keep_;
-  std::string best_output_;
-  int best_net_;
-  int best_is_;                 // SolverParameter::Best
-  bool is_least_ = false;       // the least value is the best
+  TestOutput output_;  // snapshot_best
+  size_t best_count_;
   bool averages_;               // each snapshot has an average of the weights
   std::vector<int> test_iter_;  // batches of each test net
   std::vector<int> written_;    // iterations of the snapshots on disk, in the order of writing
   std::set<int> averaged_;      // those of them with an average
-  int best_ = -1;
+  /// The best tests that have a snapshot of this run, the best one first.
+  struct Test {
+    int iteration;
+    double value;
+  };
+  std::vector<Test> best_;
   std::optional<double> best_value_;
-  int best_iteration_ = -1;  // of best_value_; best_ where it has a snapshot of this run
+  int best_iteration_ = -1;  // of best_value_, with a snapshot of this run or not
   std::string best_file_;
+
+  /// `best_` with this test.
+  std::vector<Test> with(int iteration, std::optional<double> value) const;
 };
 
 }  // namespace crema

@@ -44,6 +44,11 @@ bool Solver::solve() { return trainer_->solve(); }
 bool Solver::step(int iterations) { return trainer_->step(iterations); }
 SolverEnd Solver::end() const { return trainer_->end(); }
 std::vector<TestReport> Solver::test() { return trainer_->test(); }
+RateCurve Solver::try_rates(const RateTrial& trial) { return trainer_->try_rates(trial); }
+std::vector<BatchResult> Solver::try_batches(const BatchTrial& trial,
+                                             const std::function<void(const BatchResult&)>& each) {
+  return trainer_->try_batches(trial, each);
+}
 void Solver::apply_update() {
   if (trainer_->net().context().on_gpu())
     throw Error("apply_update runs on the CPU alone; call step() on a device");

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <climits>
 #include <cmath>
-#include <map>
 #include <numeric>
 
 #include "core/data_source.hpp"
+#include "core/memory_error.hpp"
+#include "core/spans.hpp"
 #include "crema/debug_info.hpp"
-#include "data/batches/counted_once.hpp"
 #include "data/batches/in_step.hpp"
 #include "model/partial_copy.hpp"
 #include "model/snapshot_file.hpp"
@@ -22,13 +22,17 @@
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
+#include "solver/batch_halving.hpp"
+#include "solver/early_stop.hpp"
 #include "solver/epochs.hpp"
 #include "solver/idle_settings.hpp"
+#include "solver/in_test_net.hpp"
 #include "solver/named_sizes.hpp"
 #include "solver/overrides.hpp"
 #include "solver/rate_policy.hpp"
 #include "solver/settings.hpp"
 #include "solver/snapshot.hpp"
+#include "solver/snapshot_files.hpp"
 #include "solver/snapshot_keeper.hpp"
 #include "solver/update_rule.hpp"
 #include "solver/weight_average.hpp"
@@ -56,15 +60,22 @@ std::vector<std::string> scores_of(const NetSource& net) {
   return score_blobs(read, net.options);
 }
 
-/// Sets the fields of the net that the caller gave. Returns lines for the log.
-std::vector<std::string> change_net(NetSource& net, const SourceMap& solver, Overrides& overrides) {
-  auto changed = std::make_shared<NetParameter>();
+/// The message of the net, to be changed.
+std::shared_ptr<NetParameter> message_of(NetSource& net, const SourceMap& solver) {
+  if (net.changed) return std::make_shared<NetParameter>(*net.changed);
+  auto message = std::make_shared<NetParameter>();
   if (net.inlined) {
-    *changed = *net.inlined;
+    *message = *net.inlined;
     net.source = solver.nested(net.place);
   } else {
-    read_net(net.file, *changed, &net.source);
+    read_net(net.file, *message, &net.source);
   }
+  return message;
+}
+
+/// Sets the fields of the net that the caller gave. Returns lines for the log.
+std::vector<std::string> change_net(NetSource& net, const SourceMap& solver, Overrides& overrides) {
+  const std::shared_ptr<NetParameter> changed = message_of(net, solver);
   std::vector<std::string> lines;
   try {
     lines = overrides.apply(*changed, net.source, net.options);
@@ -72,61 +83,17 @@ std::vector<std::string> change_net(NetSource& net, const SourceMap& solver, Ove
     error.at({net.source.file(), 0, 0});
     throw;
   }
-  net.changed = std::move(changed);
+  net.changed = changed;
   return lines;
 }
 
-/// Runs `body`. Adds the number of the test net to an Error, because test nets and the training net
-/// are often in the same file.
-template <class Body>
-decltype(auto) in_test_net(size_t number, const Body& body) {
-  try {
-    return body();
-  } catch (Error& error) {
-    error.in_net(text("TEST net #", number));
-    throw;
-  }
-}
-
 }  // namespace
-
-/// Keeps, during a test, the positions of the data sources and what layers carried before it. A
-/// snapshot within a test saves these, so that a resumed run repeats the test on the same data.
-class Trainer::TestScope {
- public:
-  explicit TestScope(Trainer& solver) : solver_(solver) {
-    solver.before_test_ = std::make_unique<RecordCursors>(data_cursors(solver.training_state()));
-  }
-  ~TestScope() {
-    if (!completed_) set_back();
-    solver_.before_test_.reset();
-  }
-  TestScope(const TestScope&) = delete;
-  TestScope& operator=(const TestScope&) = delete;
-
-  /// Otherwise sources and layers are set back in the end.
-  void complete() { completed_ = true; }
-
- private:
-  void set_back() {
-    try {
-      set_data_cursors(solver_.training_state(), *solver_.before_test_);
-    } catch (const Error& error) {
-      solver_.context_.log(Severity::warning,
-                           text("after the stopped test not all data sources are set back, and "
-                                "training goes on with other batches: ",
-                                error.what()));
-    }
-  }
-
-  Trainer& solver_;
-  bool completed_ = false;
-};
 
 /// Adds the time of a call to that of the run, and forgets why an earlier one returned.
 class Trainer::Timed {
  public:
   explicit Timed(Trainer& solver) : solver_(solver), is_outer_(!solver.started_) {
+    solver.tell_notes();
     if (!is_outer_) return;  // a hook has called
     solver.end_ = SolverEnd::none;
     solver.started_ = std::chrono::steady_clock::now();
@@ -195,7 +162,7 @@ void Trainer::take_settings(const SolverParameter& param, const SourceMap& sourc
                *param_);
   for (const auto& note : check_settings(param, source)) context_.log(Severity::warning, note);
   rule_ = std::make_unique<UpdateRule>(param, context_, source);
-  policy_ = std::make_unique<RatePolicy>(param, rule_->momentum(), source);
+  if (!param.has_max_epochs()) make_policy(source);
   asked_seed_ = options.seed;
   for (const auto& note : rule_->notes(param)) context_.log(Severity::warning, note);
   if (param.has_solver_type()) {
@@ -208,6 +175,8 @@ void Trainer::take_settings(const SolverParameter& param, const SourceMap& sourc
   solver_file_ = source.file();
   prefix_ = snapshot_prefix(param, solver_file_);
   keeper_ = std::make_unique<SnapshotKeeper>(param, prefix_);
+  early_stop_ = std::make_unique<EarlyStop>(param);
+  tries_memory_ = param.on_oom() == SolverParameter::HALVE_BATCH;
   if (takes_snapshots(param)) {
     // That of an installed model is made when the nets are known to work.
     if (!is_folder_of_model(prefix_)) check_snapshot_place(prefix_, param, 0, 0, 0);
@@ -240,7 +209,8 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
   nets.train.options.parameter_copies = rule_->history_count() + (param.ema_decay() > 0 ? 1 : 0);
   if (param.debug_info()) nets.train.options.fuse = false;
   nets.train.options.keep_all = options.keep_all;
-  net_ = build_net(nets.train, source, context_);
+  build_training_net(nets.train, source);
+  take_epochs(source);
   const auto is_f16 = [](const Layer* layer) { return layer->activations() == DType::f16; };
   if (!param.has_loss_scale() && std::ranges::any_of(net_->layers(), is_f16)) scaler_.emplace();
   set_loss_scale(scaler_ ? scaler_->scale() : param.loss_scale());
@@ -287,8 +257,66 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
     in_step_.emplace_back(test_nets_[n]->layers(), text("TEST net #", n), log);
 }
 
+void Trainer::build_training_net(NetSource& train, const SourceMap& source) {
+  try {
+    net_ = build_net(train, source, context_);
+  } catch (const MemoryError& error) {
+    if (!tries_memory_) throw;
+    std::string halved;
+    try {
+      const std::shared_ptr<NetParameter> message = message_of(train, source);
+      halved = halve_batches(*message, train.options);
+      train.changed = message;
+    } catch (const Error& reason) {
+      throw_not_halved(error, reason);
+    }
+    net_ = build_net(train, source, context_);
+    note_halved(error, halved);
+  }
+}
+
+void Trainer::make_policy(const SourceMap& source) {
+  for (const double percent : param_->stepvalue_percent()) {
+    param_->add_stepvalue(static_cast<int>(std::lround(percent / 100 * param_->max_iter())));
+  }
+  policy_ = std::make_unique<RatePolicy>(*param_, rule_->momentum(), source);
+}
+
+void Trainer::take_epochs(const SourceMap& source) {
+  if (!param_->has_max_epochs() && !param_->has_test_every_epochs()) return;
+  const char* const field = param_->has_max_epochs() ? "max_epochs" : "test_every_epochs";
+  const auto length = epoch_length(*net_, param_->iter_size());
+  if (!length)
+    throw Error(field,
+                " needs a data layer of the training net that takes each of its records "
+                "once in an epoch, and there is none; give ",
+                param_->has_max_epochs() ? "max_iter" : "test_interval", " in its place")
+        .at(source.position(field));
+  std::string said =
+      text("an epoch is ", length->iterations(), " iterations: ", length->records,
+           " records of layer '", length->layer, "', ", length->iteration, " in an iteration");
+  if (param_->has_max_epochs()) {
+    const double iterations = iterations_of(param_->max_epochs(), *length);
+    if (iterations > INT_MAX)
+      throw Error("max_epochs ", param_->max_epochs(), " would be ", iterations,
+                  " iterations, more than ", INT_MAX, "; give fewer")
+          .at(source.position(field));
+    param_->set_max_iter(static_cast<int>(iterations));
+    said += text("; max_epochs ", param_->max_epochs(), " are ", param_->max_iter());
+    make_policy(source);
+  }
+  if (param_->has_test_every_epochs()) {
+    test_every_ = param_->test_every_epochs() * length->iterations();
+    // For whoever asks how many tests there are.
+    param_->set_test_interval(
+        static_cast<int>(std::clamp<double>(std::round(test_every_), 1, INT_MAX)));
+  }
+  context_.log(Severity::info, said);
+}
+
 void Trainer::prepare_snapshots() {
   keeper_->check(test_nets_);
+  early_stop_->check(test_nets_, test_iterations_);
   if (!takes_snapshots(*param_)) return;
   make_folder_of_model(prefix_);
   const std::string note = check_snapshot_place(
@@ -335,22 +363,54 @@ double Trainer::seconds() const {
   return seconds_ + Seconds(std::chrono::steady_clock::now() - *started_).count();
 }
 
-double Trainer::rate() const { return policy_->rate(iteration_); }
+double Trainer::rate() const {
+  return tried_rate_ ? *tried_rate_ : rate_factor_ * policy_->rate(iteration_);
+}
 
 bool Trainer::solve() {
   if (!param_->has_max_iter())
     throw Error("the solver has no max_iter; add it, or ask for single steps");
   const Timed timed(*this);
-  if (param_->max_iter() > iteration_ && !train_to(param_->max_iter())) return false;
-  if (param_->max_iter() > 0 && !finish_run()) return false;
-  end_ = SolverEnd::finished;
-  return true;
+  const int begin = iteration_;
+  ends_by_settings_ = true;
+  const auto train = [&] {
+    return param_->max_iter() <= iteration_ || train_to(param_->max_iter());
+  };
+  bool done = false;
+  try {
+    done = train() && finish_run(begin);
+  } catch (...) {
+    ends_by_settings_ = false;
+    throw;
+  }
+  ends_by_settings_ = false;
+  if (done && end_ == SolverEnd::none) end_ = SolverEnd::finished;
+  return done;
 }
 
-bool Trainer::finish_run() {
+bool Trainer::finish_run(int begin) {
+  const bool is_cut = end_ != SolverEnd::none;
+  if (param_->max_iter() == 0 || (is_cut && iteration_ == begin)) return true;
   if (param_->snapshot_after_train()) snapshot_once(true);
+  if (end_ == SolverEnd::early) return true;  // behind a test
+  if (is_cut && origin_->has_tested_at() && origin_->tested_at() == iteration_) return true;
   const bool tests = test_due() || (param_->test_at_end() && !test_nets_.empty());
   return !tests || run_tests();
+}
+
+bool Trainer::is_over() {
+  if (!ends_by_settings_) return false;
+  if (early_stop_->is_over()) {
+    end_ = SolverEnd::early;
+    note(Severity::info, text("the run ends early, at iteration ", iteration_,
+                              ", as early_stop says: ", early_stop_->reason()));
+  } else if (param_->max_hours() > 0 && seconds() >= 3600 * param_->max_hours()) {
+    settle(0);
+    end_ = SolverEnd::time_over;
+    note(Severity::info, text("the run ends at iteration ", iteration_, ", since the ",
+                              param_->max_hours(), " hours of max_hours are over"));
+  }
+  return end_ != SolverEnd::none;
 }
 
 bool Trainer::step(int iterations) {
@@ -365,17 +425,27 @@ bool Trainer::step(int iterations) {
 }
 
 bool Trainer::train_to(int stop) {
+  if (param_->on_nan() == SolverParameter::ROLLBACK && keeper_->on_disk().empty() &&
+      iteration_ < stop)
+    snapshot_once(true);
+  while (true) {
+    try {
+      return loop_to(stop);
+    } catch (const NotFiniteError& error) {
+      go_back(error);
+    }
+  }
+}
+
+bool Trainer::loop_to(int stop) {
   while (iteration_ < stop) {
     if (asked_to_stop()) return false;
-    if (test_due() && (iteration_ > 0 || param_->test_initialization()) && !run_tests()) {
-      return false;
+    if (is_over()) return true;
+    if (test_due() && (iteration_ > 0 || param_->test_initialization())) {
+      if (!run_tests()) return false;
+      if (is_over()) return true;
     }
-    if (context_.on_gpu()) {
-      iterate_on_device();
-    } else {
-      const IterationReport report = iterate();
-      if (hooks_.on_iteration) hooks_.on_iteration(report);
-    }
+    tries_memory_ ? try_iteration() : advance();
     if (param_->snapshot() > 0 && iteration_ % param_->snapshot() == 0) {
       settle(0);
       snapshot_once(iteration_ == param_->max_iter());
@@ -383,6 +453,12 @@ bool Trainer::train_to(int stop) {
   }
   settle(0);
   return true;
+}
+
+void Trainer::advance() {
+  if (context_.on_gpu()) return iterate_on_device();
+  const IterationReport report = iterate();
+  if (hooks_.on_iteration) hooks_.on_iteration(report);
 }
 
 bool Trainer::asked_to_stop() {
@@ -395,6 +471,7 @@ bool Trainer::asked_to_stop() {
 }
 
 IterationReport Trainer::iterate() {
+  const Span span(SpanKind::iteration, [&] { return text("iteration ", iteration_); });
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   IterationReport report;
@@ -457,6 +534,7 @@ UpdateStep Trainer::update_step() const {
 }
 
 void Trainer::update() {
+  const Span span(SpanKind::update, [] { return "update"; });
   ParameterArena& arena = net_->params();
   arena.settle_gradients();
   double norm = 0;
@@ -468,7 +546,7 @@ void Trainer::update() {
     if (!std::isfinite(norm)) throw_not_finite_gradient(*net_, iteration_);
     if (norm > param_->clip_gradients()) step.gradient_scale *= param_->clip_gradients() / norm;
   }
-  Tensor* const average = average_ ? &average_->values() : nullptr;
+  Tensor* const average = average_values();
   const UpdateInfo shown(*net_);
   if (!rule_->update(arena, history_, step, average)) throw_not_finite_gradient(*net_, iteration_);
   shown.log();
@@ -491,117 +569,6 @@ void Trainer::follow_updates() {
 void Trainer::take_loss_scale() {
   loss_scale_ = scaler_->scale();
   context_.on_gpu() ? note_loss_scale(*net_, loss_scale_) : net_->set_loss_scale(loss_scale_);
-}
-
-bool Trainer::test_due() const {
-  return param_->test_interval() > 0 && iteration_ % param_->test_interval() == 0;
-}
-
-struct Trainer::TestSums {
-  explicit TestSums(const Net& net) : counted_once(net.layers()) {
-    for (const std::string& output : net.outputs()) means[output];
-    for (const std::string& output : row_outputs(net)) means.erase(output);
-    for (const std::string& output : detection_outputs(net)) detections[output];
-  }
-
-  std::map<std::string, DetectionScores> detections;  // of outputs of DetectionEvaluate
-  std::map<std::string, std::vector<double>> means;   // of each value
-  CountedOnce counted_once;  // an image that comes again does not count in detections again
-  int batches = 0;
-};
-
-std::vector<TestReport> Trainer::test() {
-  settle(0);
-  stopped_behind_tests_ = false;
-  std::vector<TestReport> reports;
-  TestScope scope(*this);
-  const WeightAverage::InNet averaged(average_.get(), param_->ema_test());
-  for (size_t n = 0; n < test_nets_.size(); ++n) {
-    if (test_iterations_[n] == 0) continue;
-    TestReport report;
-    report.iteration = iteration_;
-    report.net = static_cast<int>(n);
-    TestSums sums(*test_nets_[n]);
-    for (int batch = 0; batch < test_iterations_[n]; ++batch) {
-      if (asked_to_stop()) return reports;
-      begin_pass(batch);
-      in_test_net(n, [&] { test_batch(report, sums); });
-    }
-    report_outputs(sums, report);
-    report.is_best = keeper_->better(report).has_value();
-    if (hooks_.on_test) hooks_.on_test(report);
-    reports.push_back(std::move(report));
-  }
-  scope.complete();
-  remember_test(reports);
-  // Within the scope: the positions in the data before the test go into the snapshot.
-  keep_best(reports);
-  // Who decides by the result does not wait for another iteration.
-  stopped_behind_tests_ = !reports.empty() && asked_to_stop();
-  return reports;
-}
-
-void Trainer::warn_of_no_mean(const std::string& output, int net, size_t values, size_t others) {
-  if (output == param_->snapshot_best() && net == param_->snapshot_best_net())
-    throw Error("snapshot_best '", output, "' has ", values, " values in one batch of test net ",
-                net, " and ", others, " in another; name an output of one value");
-  if (!without_mean_.insert({net, output}).second) return;
-  context_.log(Severity::warning, text("'", output, "' of test net ", net, " has ", values,
-                                       " values in one batch and ", others,
-                                       " in another, so no mean of it is reported"));
-}
-
-void Trainer::test_batch(TestReport& report, TestSums& sums) {
-  const auto n = static_cast<size_t>(report.net);
-  Net& net = *test_nets_[n];
-  const int batches = test_iterations_[n];
-  sums.counted_once.next_batch();
-  report.loss += net.forward() / batches;
-  in_step_[n + 1].look();
-  for (auto& [output, scores] : sums.detections) scores.add(net.output(output));
-  // An output behind rows whose number differs from batch to batch has no mean either.
-  for (auto entry = sums.means.begin(); entry != sums.means.end();) {
-    auto& [output, means] = *entry;
-    const Tensor values = net.output(output);
-    const auto count = static_cast<size_t>(values.count());
-    if (sums.batches == 0) means.assign(count, 0);
-    if (means.size() != count) {
-      warn_of_no_mean(output, report.net, means.size(), count);
-      entry = sums.means.erase(entry);
-      continue;
-    }
-    for (size_t i = 0; i < count; ++i) means[i] += values.at(static_cast<int64_t>(i)) / batches;
-    ++entry;
-  }
-  ++sums.batches;
-}
-
-void Trainer::report_outputs(const TestSums& sums, TestReport& report) {
-  Net& net = *test_nets_[static_cast<size_t>(report.net)];
-  const ApVersion version = ap_version(param_->ap_version());
-  const bool names_classes = param_->show_per_class_result() && !sums.detections.empty();
-  const LabelNames names = names_classes ? class_names(net) : LabelNames();
-  for (const std::string& name : net.outputs()) {
-    if (const auto found = sums.means.find(name); found != sums.means.end()) {
-      for (size_t i = 0; i < found->second.size(); ++i)
-        report.outputs.push_back(
-            {name, static_cast<int>(i), found->second[i], net.loss_weight(name)});
-    }
-    const auto found = sums.detections.find(name);
-    if (found == sums.detections.end()) continue;
-    const std::optional<double> mean = found->second.mean(version);
-    if (!mean) {
-      context_.log(Severity::warning, text("'", name, "' of test net ", report.net,
-                                           ": no batch had a true box; its mean average "
-                                           "precision is given as 0"));
-    }
-    report.outputs.push_back({name, 0, mean.value_or(0), 0});
-    if (!param_->show_per_class_result()) continue;
-    for (const DetectionScores::Class& one : found->second.classes(version)) {
-      report.classes.push_back(
-          {name, one.label, one.average_precision, class_name(names, one.label)});
-    }
-  }
 }
 
 }  // namespace crema

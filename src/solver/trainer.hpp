@@ -19,12 +19,17 @@ namespace crema {
 
 class DataSource;      // core/data_source.hpp
 class Origin;          // proto/net.proto
+class MemoryError;     // core/memory_error.hpp
+class NotFiniteError;  // net/not_finite.hpp
 class Overrides;       // solver/overrides.hpp
+class EarlyStop;       // solver/early_stop.hpp
 class InStep;          // data/batches/in_step.hpp
 class RatePolicy;      // solver/rate_policy.hpp
 class SnapshotKeeper;  // solver/snapshot_keeper.hpp
+class SolverState;     // proto/solver.proto
 class UpdateRule;      // solver/update_rule.hpp
 class WeightAverage;   // solver/weight_average.hpp
+struct NetSource;      // solver/settings.hpp
 struct DeviceReport;   // core/device_report.hpp
 struct RecordCursor;   // core/data_source.hpp
 struct RecordCursors;  // solver/snapshot.hpp
@@ -54,6 +59,9 @@ class Trainer {
   bool step(int iterations);
   SolverEnd end() const { return end_; }
   std::vector<TestReport> test();
+  RateCurve try_rates(const RateTrial& trial);
+  std::vector<BatchResult> try_batches(const BatchTrial& trial,
+                                       const std::function<void(const BatchResult&)>& each);
   /// Updates the parameters by their gradients.
   void update();
   std::string snapshot();
@@ -65,6 +73,7 @@ class Trainer {
 
  private:
   class TestScope;
+  class TrialScope;
   class Timed;
 
   /// Sets the solver's fields that the caller gave, then as build_from().
@@ -75,17 +84,31 @@ class Trainer {
                      const SolverOptions& options);
   void build_nets(const SolverParameter& param, const SourceMap& source,
                   const SolverOptions& options, Overrides& overrides);
+  /// With half the batch, where the memory does not suffice and the settings say so.
+  void build_training_net(NetSource& train, const SourceMap& source);
+  void make_policy(const SourceMap& source);
+  /// What max_epochs and test_every_epochs are in iterations.
+  void take_epochs(const SourceMap& source);
   void log_lines(const std::vector<std::string>& lines);
+  /// Logs what the solver does by itself, and tells the hook; of the begin, once it is there.
+  void note(Severity severity, const std::string& text);
+  void tell_notes();
   void prepare_snapshots();
   /// Sets iteration and pass of the run state.
   void begin_pass(int pass);
 
   /// Calls poll and takes the snapshot that it requests. Returns true to stop.
   bool asked_to_stop();
-  /// The loop of step(), up to iteration `stop`.
+  /// The loop of step(), up to iteration `stop`; goes back to snapshots where the settings say so.
   bool train_to(int stop);
-  /// The snapshot and the test behind the last iteration. Returns false if stopped.
-  bool finish_run();
+  bool loop_to(int stop);
+  /// An iteration.
+  void advance();
+  /// The snapshot and the test behind the last iteration of a run that began at `begin`. Returns
+  /// false if stopped.
+  bool finish_run(int begin);
+  /// Whether early_stop or max_hours end the run here, which is noted.
+  bool is_over();
   /// Forward, backward and update of the present iteration.
   IterationReport iterate();
   /// Forward and backward of iter_size batches. Returns the mean loss; gradients are summed.
@@ -100,6 +123,25 @@ class Trainer {
   /// The numbers of the present iteration's update, without the limit of the gradients' norm and
   /// without the loss scale.
   UpdateStep update_step() const;
+
+  // trainer_rescue.cpp.
+  /// Back to a snapshot with a lower rate, within the handler of the error. Throws it where the
+  /// settings, or the number of times, do not allow that.
+  void go_back(const NotFiniteError& error);
+  /// The newest snapshot of this run to go back to.
+  SavedSnapshot snapshot_behind_failure(const std::string& why);
+  /// As advance(). Where the memory does not suffice, once more with half the batch.
+  void try_iteration();
+  void halve_batch(const MemoryError& error);
+  void note_halved(const MemoryError& error, const std::string& halved);
+  [[noreturn]] static void throw_not_halved(const MemoryError& error, const Error& reason);
+  /// What the run has done by itself, as the state of a snapshot says.
+  void take_rescues(const SolverState& saved);
+
+  // trainer_trials.cpp.
+  /// An iteration that no hook is told of, done.
+  IterationReport tried_iteration();
+  BatchResult try_batch(int64_t batch, const BatchTrial& trial, size_t memory);
 
   // trainer_device.cpp.
   /// An iteration whose report has not been read.
@@ -159,8 +201,8 @@ class Trainer {
   TrainingState training_state();
   /// Goes on with the seed of a snapshot, unless another one was asked for.
   void take_seed(uint64_t saved);
-  /// restore() from what was read.
-  void restore_from(SavedSnapshot& saved);
+  /// restore() from what was read. `back`: of this run, which has failed.
+  void restore_from(SavedSnapshot& saved, bool back = false);
   /// Takes the snapshot of this iteration if a test was the best so far, and keeps it.
   void keep_best(const std::vector<TestReport>& reports);
   /// Writes what was tested, while the net holds it, to PREFIX_best.caffemodel.
@@ -183,6 +225,7 @@ class Trainer {
   std::unique_ptr<Origin> origin_;  // what the caller set, and the last test
   std::string prefix_;              // of snapshots
   std::unique_ptr<SnapshotKeeper> keeper_;
+  std::unique_ptr<EarlyStop> early_stop_;
   std::unique_ptr<Net> net_;
   std::vector<std::unique_ptr<Net>> test_nets_;
   std::vector<int> test_iterations_;  // batches of each test net
@@ -203,6 +246,15 @@ class Trainer {
   bool telling_ = false;
   bool stopped_behind_tests_ = false;  // by poll, when the last tests were complete
   bool queues_ahead_ = true;
+  std::vector<std::string> notes_;        // before there was a hook
+  double test_every_ = 0;                 // iterations, of test_every_epochs; 0 without
+  std::optional<IterationReport> tried_;  // the last iteration of a trial
+  std::optional<double> tried_rate_;      // of a range test
+  double rate_factor_ = 1;                // what failures made of all rates
+  int rollbacks_ = 0, rollback_to_ = -1;  // how often, and the iteration of the last one
+  bool tries_memory_ = false;             // no iteration has shown that the memory suffices
+  bool halved_batch_ = false;
+  bool ends_by_settings_ = false;  // within solve()
   SolverEnd end_ = SolverEnd::none;
   double seconds_ = 0;  // in solve() and step(), without the present call
   std::optional<std::chrono::steady_clock::time_point> started_;  // the present call

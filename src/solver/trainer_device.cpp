@@ -6,6 +6,7 @@
 
 #include "core/data_source.hpp"
 #include "core/device_run.hpp"
+#include "core/spans.hpp"
 #include "crema/debug_info.hpp"
 #include "crema/parameter_arena.hpp"
 #include "data/batches/in_step.hpp"
@@ -48,6 +49,7 @@ bool Trainer::is_looked_at(int iteration) const {
 }
 
 void Trainer::queue_iteration() {
+  const Span span(SpanKind::iteration, [&] { return text("iteration ", iteration_); });
   const auto start = Clock::now();
   QueuedIteration queued;
   IterationReport& report = queued.report;
@@ -113,7 +115,9 @@ void Trainer::queue_whole() {
   in_step_[0].look();
 }
 
-Tensor* Trainer::average_values() const { return average_ ? &average_->values() : nullptr; }
+Tensor* Trainer::average_values() const {
+  return average_ && !tried_rate_ ? &average_->values() : nullptr;
+}
 
 void Trainer::observe_now() {
   const DeviceReport found = context_.device_run().report();
@@ -129,6 +133,7 @@ void Trainer::observe_now() {
 }
 
 void Trainer::queue_update() {
+  const Span span(SpanKind::update, [] { return "update"; });
   ParameterArena& arena = net_->params();
   arena.settle_gradients();
   const UpdateInfo shown(*net_);
@@ -182,7 +187,11 @@ void Trainer::tell_done() {
   while (!done_.empty()) {
     const IterationReport report = done_.front();
     done_.pop_front();
-    if (hooks_.on_iteration) hooks_.on_iteration(report);
+    if (tried_rate_) {
+      tried_ = report;
+    } else if (hooks_.on_iteration) {
+      hooks_.on_iteration(report);
+    }
   }
 }
 

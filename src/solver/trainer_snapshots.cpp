@@ -6,6 +6,7 @@
 #include "model/source_map.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
+#include "solver/early_stop.hpp"
 #include "solver/rate_policy.hpp"
 #include "solver/snapshot.hpp"
 #include "solver/snapshot_files.hpp"
@@ -49,6 +50,12 @@ TrainingState Trainer::training_state() {
   state.losses = losses_;
   state.seed = run_.seed;
   state.keeper = keeper_.get();
+  state.early_stop = early_stop_.get();
+  if (param_->max_hours() > 0) state.seconds = seconds();
+  state.rate_factor = rate_factor_;
+  state.rollbacks = rollbacks_;
+  state.rollback_to = rollback_to_;
+  state.halved_batch = halved_batch_;
   state.history = &history_;
   state.average = average_.get();
   state.train = net_.get();
@@ -83,11 +90,18 @@ void Trainer::keep_best(const std::vector<TestReport>& reports) {
   for (const TestReport& report : reports) {
     const std::optional<double> value = keeper_->better(report);
     if (!value) continue;
+    const bool is_best = keeper_->is_best(*value);
     // A snapshot of this iteration that was taken before the test does not know of it.
     snapshot_once(false, value);
     if (last_snapshot_ != iteration_) continue;
     // The weights are there, even where the state could not be written anew.
     keeper_->written(iteration_, value, context_);
+    if (!is_best) {
+      context_.log(Severity::info, text("the snapshot of iteration ", iteration_, " is one of the ",
+                                        param_->snapshot_best_count(), " best so far: '",
+                                        param_->snapshot_best(), "' is ", *value));
+      continue;
+    }
     write_best(*value);
     context_.log(Severity::info,
                  text("the snapshot of iteration ", iteration_, " is the best so far: '",
@@ -191,16 +205,17 @@ void Trainer::take_seed(uint64_t saved) {
   }
 }
 
-void Trainer::restore_from(SavedSnapshot& snapshot) {
+void Trainer::restore_from(SavedSnapshot& snapshot, bool back) {
   const SolverState& saved = snapshot.state;
   try {
+    check_state(saved, training_state());
+    if (!back) take_rescues(saved);
     TrainingState state = training_state();
-    check_state(saved, state);
     if (average_) average_->restore(snapshot.average_path, snapshot.average);
     load_read_weights(*net_, snapshot.weights_path, snapshot.weights);
     context_.log(Severity::info, text("Weights from ", snapshot.weights_path));
-    if (saved.has_seed()) take_seed(saved.seed());
-    if (saved.tuning_size() != 0) {
+    if (saved.has_seed() && !back) take_seed(saved.seed());
+    if (saved.tuning_size() != 0 && !back) {
       // The nets were planned with other choices: plan again with those of the state.
       restore_tuning(saved, context_);
       net_->replan();
@@ -212,8 +227,9 @@ void Trainer::restore_from(SavedSnapshot& snapshot) {
     }
     set_loss_scale(scaler_ ? scaler_->scale() : state.loss_scale.value_or(param_->loss_scale()));
     const bool is_own = keeper_->load(saved, snapshot.path, context_);
+    early_stop_->load(saved, context_);
     iteration_ = state.iteration;
-    compare_settings(saved.origin());
+    if (!back) compare_settings(saved.origin());
     *origin_->mutable_tested() = saved.origin().tested();
     origin_->set_run(saved.origin().run());
     origin_->clear_tested_at();

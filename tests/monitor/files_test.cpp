@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <cmath>
 #include <csignal>
@@ -24,7 +23,6 @@
 #include "monitor/fingerprint.hpp"
 #include "monitor/git_state.hpp"
 #include "monitor/histograms.hpp"
-#include "monitor/png.hpp"
 #include "monitor/run_folder.hpp"
 #include "support/database.hpp"
 
@@ -353,22 +351,6 @@ TEST(Histograms, OfOneValueAndOfNone) {
   EXPECT_EQ(none.not_finite(), 3);
   EXPECT_EQ(none.counts_size(), 0);
   EXPECT_EQ(histogram_of(values, 0, 0).counts_size(), 0);
-}
-
-TEST(Png, IsWhatZlibGivesBack) {
-  const std::vector<uint8_t> pixels = {255, 0, 0, 0, 255, 0, 0, 0, 255, 9, 8, 7};
-  const std::string file = png_of(pixels, 2, 2, 3);
-  EXPECT_EQ(file.substr(0, 8), "\x89PNG\r\n\x1A\n");
-  EXPECT_EQ(file.substr(8, 25),
-            std::string("\0\0\0\x0DIHDR\0\0\0\2\0\0\0\2\x08\2\0\0\0\xFD\xD4\x9A\x73", 25));
-  EXPECT_EQ(file.substr(file.size() - 12), std::string("\0\0\0\0IEND\xAE\x42\x60\x82", 12));
-  const size_t data = file.find("IDAT") + 4;
-  std::vector<Bytef> rows(14);
-  uLongf size = rows.size();
-  ASSERT_EQ(::uncompress(rows.data(), &size, reinterpret_cast<const Bytef*>(&file[data]),
-                         file.size() - data - 16),
-            Z_OK);
-  EXPECT_THAT(rows, ElementsAre(0, 255, 0, 0, 0, 255, 0, 0, 0, 0, 255, 9, 8, 7));
 }
 
 TEST(Fingerprint, ChangesWithTheData) {

@@ -534,6 +534,30 @@ TEST_F(RecorderTest, ARunThatFailsSaysWhy) {
   EXPECT_EQ(end.session_end_info().status(), tensorboard::SessionEndInfo::STATUS_FAILURE);
 }
 
+// As on_nan: ROLLBACK does, and programs by restore().
+TEST_F(RecorderTest, ASolverThatGoesBackLeavesNoPointTwice) {
+  const SolverParameter solver_param = param("display: 1");
+  Context of = context();
+  Solver solver(solver_param, of);
+  Recorder recorder(solver, solver_param, describe_run(solver, solver_param), run());
+  recorder.attach();
+  solver.step(7);
+  solver.restore(folder_ / "s_iter_4.solverstate");
+  solver.test();  // step() makes it anew
+  ASSERT_TRUE(solver.solve());
+  recorder.end(RunRecord::FINISHED);
+  std::vector<int> train, test;
+  for (const RunRecord& one : records()) {
+    if (one.kind() == RunRecord::TRAIN) train.push_back(one.iteration());
+    if (one.kind() == RunRecord::TEST) test.push_back(one.iteration());
+  }
+  EXPECT_THAT(train, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(test, ElementsAre(0, 4, 8, 10));
+  EXPECT_THAT(places(), Contains(Place(RunRecord::RESUME, 4)));
+  expect_events_equal_records();
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
 TEST_F(RecorderTest, TwoDoNotWriteOneRun) {
   const SolverParameter solver_param = param();
   Context of = context();

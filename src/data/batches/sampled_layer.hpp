@@ -36,6 +36,9 @@ class SampledLayer : public Layer, public DataSource {
   int64_t records_per_batch() const final { return batch_size_; }
   /// Where ends_early(), and records are not sharded.
   bool end_batches(const BatchEnd& end) final;
+  /// Makes the next batches that large, from the present position on. False, without effect, where
+  /// the tops do not follow the number of samples.
+  bool set_batch_size(int64_t samples);
   int64_t records_in_batch() const final { return static_cast<int64_t>(given_.size()); }
   double take_wait_seconds() final;
   std::string record_key(int64_t index) const final;
