@@ -20,11 +20,6 @@ const Node* split_of(const Value* value, int axis, size_t part, size_t parts) {
   return call.canonical(call.get_int("axis", 0), rank) == axis ? node : nullptr;
 }
 
-bool is_sum_of(const Value* value, const Value* a, const Value* b) {
-  const Node* const sum = maker_of(value, "Add");
-  return sum != nullptr && a != nullptr && b != nullptr && sum->input(0) == a && sum->input(1) == b;
-}
-
 const Value* operand(const Value* value, std::string_view op, size_t i = 0) {
   const Node* const node = maker_of(value, op);
   return node == nullptr ? nullptr : node->input(i);
