@@ -11,6 +11,7 @@
 #include "model/whole_file.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
+#include "tools/in_folder.hpp"
 #include "tools/run_report.hpp"
 #include "tools/terminal.hpp"
 
@@ -25,24 +26,6 @@ namespace crema::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The working directory as it was, at the end.
-class InFolder {
- public:
-  explicit InFolder(const std::string& folder) : before_(fs::current_path()) {
-    std::error_code failed;
-    if (!folder.empty() && fs::is_directory(folder, failed)) fs::current_path(folder, failed);
-  }
-  ~InFolder() {
-    std::error_code failed;
-    fs::current_path(before_, failed);
-  }
-  InFolder(const InFolder&) = delete;
-  InFolder& operator=(const InFolder&) = delete;
-
- private:
-  fs::path before_;
-};
 
 void say_warnings(const RunFiles& run) {
   for (const std::string& warning : run.warnings)

@@ -156,6 +156,10 @@ void RunRecording::end(RunRecord::Reason reason, const std::string& text) {
     };
   }
   recorder_->end(reason, as_utf8(text));
+  std::error_code failed;
+  if (const std::string report = file_of_run(recorder_->folder(), kRunReportFile);
+      fs::exists(report, failed))
+    say(crema::text("Report: ", printable(report)));
   log_.check();
 }
 

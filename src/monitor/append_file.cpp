@@ -55,7 +55,12 @@ int AppendFile::open(const std::string& path, bool lines) noexcept {
 
 bool AppendFile::lock() noexcept {
   // A file system without locks has none that another process could hold.
-  return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  for (int tries = 0;; ++tries) {
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;
+    // is_locked() of another process, such as the board, holds the file for a moment.
+    if (tries == 20) return false;
+    ::usleep(5000);
+  }
 }
 
 int AppendFile::append(std::string_view bytes) noexcept {

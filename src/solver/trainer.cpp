@@ -9,6 +9,7 @@
 
 #include "core/data_source.hpp"
 #include "core/memory_error.hpp"
+#include "core/spans.hpp"
 #include "crema/debug_info.hpp"
 #include "data/batches/in_step.hpp"
 #include "model/partial_copy.hpp"
@@ -470,6 +471,7 @@ bool Trainer::asked_to_stop() {
 }
 
 IterationReport Trainer::iterate() {
+  const Span span(SpanKind::iteration, [&] { return text("iteration ", iteration_); });
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   IterationReport report;
@@ -532,6 +534,7 @@ UpdateStep Trainer::update_step() const {
 }
 
 void Trainer::update() {
+  const Span span(SpanKind::update, [] { return "update"; });
   ParameterArena& arena = net_->params();
   arena.settle_gradients();
   double norm = 0;

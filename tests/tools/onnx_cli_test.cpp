@@ -154,6 +154,11 @@ TEST_F(OnnxCliTest, AllOpsetsAndOptions) {
                          " --save_outputs " + path("y.npy"));
   ASSERT_EQ(ran.status, 0) << ran.text;
   EXPECT_EQ(read_npy(path("y.npy"), "y").shape(), (Shape{3, 3}));
+  const Output as_array =
+      run("import-onnx " + model_ + " -o " + path("three") + " --input " + path("x.npy"));
+  ASSERT_EQ(as_array.status, 0) << as_array.text;
+  EXPECT_NE(read_file(path("three/deploy.prototxt")).find("dim: 3\n      dim: 3\n"),
+            std::string::npos);
   const Output shaped = run("import-onnx " + model_ + " -o " + path("five") + " --shape 5x3x8x8");
   ASSERT_EQ(shaped.status, 0) << shaped.text;
   EXPECT_NE(read_file(path("five/deploy.prototxt")).find("dim: 5"), std::string::npos);

@@ -74,7 +74,8 @@ void SampledLayer::start() {
   first_ = cursor();
   Sampler sampler = make_sampler();
   sampler.seek(*first_);
-  prefetcher_ = prefetch({.batch_size = batch_size_, .end = end_.records}, std::move(sampler));
+  prefetcher_ = prefetch({.batch_size = batch_size_, .end = end_.records, .name = name()},
+                         std::move(sampler));
 }
 
 void SampledLayer::stop() {

@@ -34,7 +34,7 @@ std::map<std::string, std::string> configuration_of(const RunFiles& run) {
   add("(device)", info.device());
   if (info.threads() > 0) add("(threads)", std::to_string(info.threads()));
   if (info.has_seed()) add("(seed)", std::to_string(info.seed()));
-  add("(Crema)", info.version());
+  add("(version)", info.version());
   add("(git)", text(info.git().commit(), info.git().changed() ? " with changes" : ""));
   for (const auto& data : info.data())
     add(text("(data of ", data.phase(), ", ", data.layer(), ")"),
@@ -120,7 +120,7 @@ class Comparison {
     differing_ = differing(configurations_);
   }
 
-  std::string page_of_runs() {
+  PageContent content() {
     const std::string curves = curves_part();
     std::string title = text("Comparison of ", runs_.size(), " runs");
     std::string head =
@@ -129,11 +129,12 @@ class Comparison {
       for (const std::string& warning : runs_[i].warnings)
         head += text("<p class=\"note\">", html(names_[i] + ": " + warning), "</p>\n");
     }
-    return page(title, head,
-                {{"results", "What was reached", results_part()},
-                 {"curves", "Curves", curves},
-                 {"differences", "What differs", differences_part()}},
-                charts_.data());
+    return {title,
+            head,
+            {{"results", "What was reached", results_part()},
+             {"curves", "Curves", curves},
+             {"differences", "What differs", differences_part()}},
+            charts_.data()};
   }
 
  private:
@@ -301,8 +302,12 @@ class Comparison {
 
 }  // namespace
 
+PageContent comparison_content(const std::vector<RunFiles>& runs) {
+  return Comparison(runs).content();
+}
+
 std::string comparison_report(const std::vector<RunFiles>& runs) {
-  return Comparison(runs).page_of_runs();
+  return page(comparison_content(runs));
 }
 
 }  // namespace crema

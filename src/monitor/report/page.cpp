@@ -161,32 +161,45 @@ std::string shell_quoted(const std::string& word) {
   return quoted + "'";
 }
 
-std::string page(const std::string& title, const std::string& head,
-                 const std::vector<PageSection>& sections, const std::string& curves) {
-  std::string all = text(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\" />\n<title>",
-      html(title), "</title>\n<style>", kReportStyle, "</style>\n</head>\n<body>\n<header>\n", head,
-      "<nav aria-label=\"Parts of this page\"><ul>");
+std::string section_of_page(const PageSection& section) {
+  if (section.body.empty()) return "";
+  return text("<section id=\"", section.id, "\" aria-labelledby=\"", section.id,
+              "-title\">\n<h2 id=\"", section.id, "-title\">", html(section.title), "</h2>\n",
+              section.body, "</section>\n");
+}
+
+std::string links_to_sections(const std::vector<PageSection>& sections) {
+  std::string all = "<ul>";
   for (const PageSection& section : sections) {
     if (!section.body.empty())
       all += text("<li><a href=\"#", section.id, "\">", html(section.title), "</a></li>");
   }
-  all += "</ul></nav>\n</header>\n<main>\n";
-  for (const PageSection& section : sections) {
-    if (section.body.empty()) continue;
-    all += text("<section id=\"", section.id, "\" aria-labelledby=\"", section.id,
-                "-title\">\n<h2 id=\"", section.id, "-title\">", html(section.title), "</h2>\n");
-    all += section.body;
-    all += "</section>\n";
-  }
-  all += "</main>\n<footer>Written by Crema. The page needs neither network nor script.</footer>\n";
-  if (!curves.empty())
-    all += text("<script type=\"application/json\" id=\"curves-data\">", json_in_script(curves),
-                "</script>\n");
-  return all + "<script>//<![CDATA[" + kReportScript + "//]]></script>\n</body>\n</html>\n";
+  return all + "</ul>";
+}
+
+std::string page(const PageContent& content, const PageFrame& frame) {
+  std::string all = text(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"",
+      frame.policy, "\" />\n<title>", html(content.title), "</title>\n<style>", kReportStyle,
+      "</style>\n</head>\n<body>\n<header>\n", frame.above, "<div id=\"head\">", content.head,
+      "</div>\n<nav id=\"parts\" aria-label=\"Parts of this page\">",
+      links_to_sections(content.sections), "</nav>\n</header>\n<main>\n");
+  for (const PageSection& section : content.sections) all += section_of_page(section);
+  all += text("</main>\n<footer>", html(frame.footer), "</footer>\n");
+  if (!content.curves.empty())
+    all += text("<script type=\"application/json\" id=\"curves-data\">",
+                json_in_script(content.curves), "</script>\n");
+  return all + frame.scripts + "</body>\n</html>\n";
+}
+
+std::string page(const PageContent& content) {
+  return page(content, {.policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+                                  "script-src 'unsafe-inline'",
+                        .above = "",
+                        .footer = "Written by Crema. The page needs neither network nor script.",
+                        .scripts = text("<script>//<![CDATA[", kReportScript, "//]]></script>\n")});
 }
 
 std::string table(const std::string& label, const std::vector<std::string>& head,

@@ -46,10 +46,27 @@ struct PageSection {
   std::string id, title, body;
 };
 
-/// The whole file. `head` is the HTML above the sections; sections without a body are left out.
-/// `curves`: JSON of the charts.
-std::string page(const std::string& title, const std::string& head,
-                 const std::vector<PageSection>& sections, const std::string& curves);
+/// What a page shows.
+struct PageContent {
+  std::string title, head;            // `head`: the HTML above the sections
+  std::vector<PageSection> sections;  // those without a body are left out
+  std::string curves;                 // JSON of the charts
+};
+/// What is around it: as a file of its own, or as the board serves it.
+struct PageFrame {
+  std::string policy;   // Content-Security-Policy
+  std::string above;    // HTML at the top
+  std::string footer;   // words
+  std::string scripts;  // HTML at the end
+};
+
+std::string page(const PageContent& content, const PageFrame& frame);
+/// A page that is a file of its own, with its script.
+std::string page(const PageContent& content);
+/// A section as it stands in a page; "" without a body.
+std::string section_of_page(const PageSection& section);
+/// The list of links to the sections.
+std::string links_to_sections(const std::vector<PageSection>& sections);
 
 /// A table in a frame that scrolls: a cell of the head that begins with '#' is of a column of
 /// numbers. The rows are HTML.

@@ -1,4 +1,5 @@
-// The script of a report. Without it all is there but zoom, smoothing, values and sorting.
+// The script of a report. Without it all is there but zoom, smoothing, values and sorting. The
+// board calls cremaReport where it puts new parts into a page.
 #include "monitor/report/page.hpp"
 
 namespace crema {
@@ -6,9 +7,8 @@ namespace crema {
 const char* const kReportScript = R"js(
 (function () {
 'use strict';
-var dataOf = document.getElementById('curves-data');
-var data = dataOf ? JSON.parse(dataOf.textContent) : { charts: [], clocks: [] };
-var W = 1000, H = 300, view = null, axis = 'iteration', smoothing = data.smoothing, log = false;
+var data, smoothing;
+var W = 1000, H = 300, view = null, axis = 'iteration', log = false, hiddenLines = {};
 
 function sum(deltas) { var at = 0; return deltas.map(function (d) { return at += d; }); }
 function interpolate(xs, ys, x) {
@@ -19,8 +19,13 @@ function interpolate(xs, ys, x) {
   while (hi - lo > 1) { var mid = (lo + hi) >> 1; if (xs[mid] <= x) lo = mid; else hi = mid; }
   return ys[lo] + (ys[hi] - ys[lo]) * (x - xs[lo]) / (xs[hi] - xs[lo]);
 }
-data.clocks.forEach(function (c) { c.x = sum(c.x); });
-data.charts.forEach(function (c) { c.lines.forEach(function (l) { l.it = sum(l.x); }); });
+function load() {
+  var dataOf = document.getElementById('curves-data');
+  data = dataOf && dataOf.textContent ? JSON.parse(dataOf.textContent) : { charts: [], clocks: [] };
+  if (smoothing === undefined) smoothing = data.smoothing;
+  data.clocks.forEach(function (c) { c.x = sum(c.x); });
+  data.charts.forEach(function (c) { c.lines.forEach(function (l) { l.it = sum(l.x); }); });
+}
 
 // The positions of a line's points on the axis that is chosen.
 function positions(line) {
@@ -116,8 +121,9 @@ function range(chart, lo, hi) {
   if (!chart.logs && to - from > 2.5 * (b - a) && b > a) { from = a; to = b; }
   if (chart.logs) return to > from ? [from / Math.pow(to / from, 0.04), to * Math.pow(to / from, 0.04)] : [from / 3, from * 3];
   if (chart.zero && from > 0 && from < to * 0.5) from = 0;
-  if (!(to > from) && chart.zero && to > 0) return [0, to * 1.1];
-  if (!(to > from)) { var pad = Math.abs(from) * 0.1 || 0.5; return [from - pad, to + pad]; }
+  var flat = !(to - from > 1e-9 * Math.max(Math.abs(to), Math.abs(from)));
+  if (flat && chart.zero && to > 0) return [0, to * 1.1];
+  if (flat) { var pad = Math.abs(from) * 0.1 || 0.5; return [from - pad, to + pad]; }
   var margin = (to - from) * 0.04;
   return [from === 0 ? 0 : from - margin, to + margin];
 }
@@ -347,17 +353,27 @@ function say() {
   out.textContent = smoothing > 0 ? 'over ' + words(smoothing) + '% of the run (' + place(span) + (axis === 'time' ? '' : axis === 'epoch' ? ' epochs' : ' iterations') + ')' : 'off';
 }
 
-if (data.charts.length) {
-  setAxis('iteration');
+// Draws the charts of the page with the settings that the reader chose.
+function start() {
+  if (!data.charts.length) return;
+  var slider = document.getElementById('smoothing'), choice = document.getElementById('axis'), logs = document.getElementById('log');
+  choice.value = axis;
+  if (choice.value !== axis) { axis = 'iteration'; choice.value = axis; view = null; }
+  slider.value = smoothing;
+  if (logs) logs.checked = log; else log = false;
+  setAxis(axis);
   data.charts.forEach(function (c) {
     c.dom = document.getElementById(c.id);
     var groups = c.dom.querySelectorAll('g.line'), outs = c.dom.querySelectorAll('.legend output');
     c.lines.forEach(function (l, k) {
       l.dom = Array.prototype.slice.call(groups[k].querySelectorAll('path'));
       l.last = outs[k] ? outs[k].textContent : '';
+      var key = c.id + ' ' + l.n;
+      l.hidden = !!hiddenLines[key];
       var item = outs[k] && outs[k].parentNode.querySelector('button');
+      if (item && l.hidden) item.setAttribute('aria-pressed', 'false');
       if (item && c.lines.length > 1) item.addEventListener('click', function () {
-        l.hidden = !l.hidden;
+        l.hidden = hiddenLines[key] = !l.hidden;
         item.setAttribute('aria-pressed', String(!l.hidden));
         draw(c);
       });
@@ -366,16 +382,16 @@ if (data.charts.length) {
     c.dom.querySelector('.csv').addEventListener('click', function () { csv(c); });
     c.dom.querySelector('.svg').addEventListener('click', function () { picture(c); });
   });
-  var slider = document.getElementById('smoothing'), choice = document.getElementById('axis'), logs = document.getElementById('log');
   slider.addEventListener('input', function () { smoothing = +slider.value; drawAll(); });
   choice.addEventListener('change', function () { setAxis(choice.value); view = null; setView(null); });
   if (logs) logs.addEventListener('change', function () { log = logs.checked; drawAll(); });
   document.getElementById('reset').addEventListener('click', function () { setView(null); });
-  drawAll();
+  setView(view);
 }
 
 // Tables sort by a column when its head is pressed.
-document.querySelectorAll('table.sorts').forEach(function (table) {
+function prepare(root) {
+root.querySelectorAll('table.sorts').forEach(function (table) {
   table.querySelectorAll('thead th').forEach(function (head, column) {
     var button = document.createElement('button');
     button.type = 'button';
@@ -401,13 +417,18 @@ document.querySelectorAll('table.sorts').forEach(function (table) {
     });
   });
 });
-document.querySelectorAll('button.copy').forEach(function (button) {
+root.querySelectorAll('button.copy').forEach(function (button) {
   button.addEventListener('click', function () {
     var code = button.parentNode.querySelector('code');
     if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(function () { button.textContent = 'Copied'; });
     else { var r = document.createRange(); r.selectNodeContents(code); var s = getSelection(); s.removeAllRanges(); s.addRange(r); }
   });
 });
+}
+load();
+start();
+prepare(document);
+window.cremaReport = { drawCharts: function () { load(); start(); }, prepare: prepare };
 document.documentElement.classList.add('scripted');
 }());
 )js";

@@ -44,8 +44,10 @@ std::vector<PageSection> run_sections(const RunFiles& run, ChartPage& charts);
 /// What stands above them: name, state and the numbers of the run.
 std::string run_head(const RunFiles& run);
 
+PageContent run_content(const RunFiles& run);
 std::string run_report(const RunFiles& run);
 /// Of two runs or more.
+PageContent comparison_content(const std::vector<RunFiles>& runs);
 std::string comparison_report(const std::vector<RunFiles>& runs);
 
 /// Reads the run and writes its report.html, whole or not at all. Returns the run's warnings. Error

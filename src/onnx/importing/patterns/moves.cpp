@@ -9,9 +9,10 @@ namespace crema::onnx {
 
 namespace {
 
+constexpr size_t kLongestChain = 16;
+
 // The moves that end in the node, the first one first; each is read by the next alone.
 std::vector<Node*> chain_of(const Graph& graph, Node& node) {
-  constexpr size_t kLongestChain = 16;
   std::vector<Node*> chain = {&node};
   while (chain.size() < kLongestChain) {
     Value* const from = chain.front()->input(0);
@@ -74,6 +75,26 @@ int64_t pixel_factor(const std::vector<int64_t>& indices, const Shape& from, con
     return ((sample * from[1] + source) * from[2] + h / factor) * from[3] + w / factor;
   });
   return is_shuffle ? factor : 0;
+}
+
+// (N, C, H, W) to (N, C, H r, W s), each element several times: r and s, or none.
+std::optional<std::pair<int64_t, int64_t>> repeats_of(const std::vector<int64_t>& indices,
+                                                      const Shape& from, const Shape& to) {
+  if (from.rank() != 4 || to.rank() != 4 || from.count() == 0 || from[0] != to[0] ||
+      from[1] != to[1] || to[2] % from[2] != 0 || to[3] % from[3] != 0)
+    return std::nullopt;
+  const int64_t rows = to[2] / from[2], columns = to[3] / from[3];
+  const bool is_repeat = are_sources(indices, [&](int64_t i) {
+    const int64_t w = i % to[3], h = i / to[3] % to[2], map = i / (to[3] * to[2]);
+    return (map * from[2] + h / rows) * from[3] + w / columns;
+  });
+  if (!is_repeat) return std::nullopt;
+  return std::pair(rows, columns);
+}
+
+bool is_tile(const Node& node) {
+  return node.is("Tile") && node.outputs.size() == 1 && node.input(0) != nullptr &&
+         !node.input(0)->is_constant() && node.input(1) != nullptr && node.input(1)->is_constant();
 }
 
 // Two Transposes are one, whoever else reads the first.
@@ -147,6 +168,38 @@ bool flatten_transpose(Graph& graph, Node& node) {
   if (!indices || !is_in_order(*indices)) return false;
   put_reshape(graph, node, x);
   return true;
+}
+
+bool find_repeat(Graph& graph, Node& node) {
+  const auto belongs = [](const Node& each) { return is_move(each) || is_tile(each); };
+  const Node* const reader = belongs(node) ? graph.only_reader(*node.output()) : nullptr;
+  if (!belongs(node) || (reader != nullptr && belongs(*reader))) return false;
+  std::vector<Node*> chain = {&node};
+  while (chain.size() < kLongestChain) {
+    Value& from = *chain.front()->input(0);
+    if (from.producer == nullptr || !belongs(*from.producer) || graph.only_reader(from) == nullptr)
+      break;
+    chain.insert(chain.begin(), from.producer);
+  }
+  // The longest part that does it.
+  for (; std::ranges::any_of(chain, [](const Node* each) { return is_tile(*each); });
+       chain.erase(chain.begin())) {
+    Value& x = *chain.front()->input(0);
+    if (x.shape().rank() != 4) continue;
+    const auto indices = moved_indices(graph, chain, *node.output());
+    if (!indices) return false;
+    const auto repeats = repeats_of(*indices, x.shape(), node.output()->shape());
+    if (!repeats) continue;
+    const std::vector<double> scales = {1, 1, static_cast<double>(repeats->first),
+                                        static_cast<double>(repeats->second)};
+    Value& constant = graph.add_constant(node.output()->name + "_scales",
+                                         Array::of_doubles(TensorProto::FLOAT, Shape{4}, scales));
+    graph.substitute(node, "Resize", {&x, nullptr, &constant},
+                     {string_attribute("coordinate_transformation_mode", "asymmetric"),
+                      string_attribute("nearest_mode", "floor")});
+    return true;
+  }
+  return false;
 }
 
 }  // namespace crema::onnx
