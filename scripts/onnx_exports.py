@@ -14,8 +14,8 @@ import onnx_imports
 from onnx_torchvision import export
 
 
-def tagger(kind, **settings):
-    """Scores of each step of sequences of words."""
+def tagger(kind, with_states=False, **settings):
+    """Scores of each step of sequences of words, and the states behind the last one."""
     def write(path):
         import torch
 
@@ -27,7 +27,11 @@ def tagger(kind, **settings):
                 self.scores = torch.nn.Linear(32 if settings.get("bidirectional") else 16, 7)
 
             def forward(self, words):
-                return self.scores(self.steps(self.words(words))[0])
+                steps, last = self.steps(self.words(words))
+                scores = self.scores(steps)
+                if not with_states:
+                    return scores
+                return (scores, *last) if isinstance(last, tuple) else (scores, last)
 
         torch.manual_seed(0)
         return export(Tagger().eval(), [torch.randint(0, 50, (3, 9))], path)
@@ -157,30 +161,51 @@ def sklearn_net(kind):
 
 
 def keras_net(kind):
+    """Exported with a batch of 2. BatchNorm gets the statistics of other images."""
     def write(path):
         import keras
         import numpy
         import tensorflow
         import tf2onnx
         keras.utils.set_random_seed(0)
+        random = numpy.random.default_rng(0)
         layers = keras.layers
+        size = {"steps": (7, 5), "words": (9,), "mobilenet_v3": (64, 64, 3)}.get(kind, (32, 32, 3))
+        inputs = x = keras.Input(size)
         if kind == "convolutions":
-            inputs = keras.Input((32, 32, 3), batch_size=2)
-            x = layers.Conv2D(8, 3, padding="same", activation="relu")(inputs)
+            x = layers.Conv2D(8, 3, padding="same", activation="relu")(x)
             x = layers.BatchNormalization()(x)
             x = layers.DepthwiseConv2D(3, 2, padding="same")(x)
             x = layers.MaxPooling2D()(layers.LeakyReLU()(x))
             x = layers.Dense(10)(layers.GlobalAveragePooling2D()(x))
+        elif kind == "unet":
+            x = kept = layers.Conv2D(8, 3, padding="same", activation="relu")(x)
+            x = layers.SeparableConv2D(16, 3, padding="same")(layers.MaxPooling2D()(x))
+            x = layers.Activation("swish")(layers.BatchNormalization()(x))
+            x = layers.Conv2DTranspose(8, 3, padding="same")(layers.UpSampling2D()(x))
+            x = layers.Conv2D(5, 3, padding="same")(layers.ZeroPadding2D()(layers.Concatenate()([x, kept])))
         elif kind == "steps":
-            inputs = keras.Input((7, 5), batch_size=3)
-            x = layers.Dense(4)(layers.Bidirectional(layers.LSTM(6, return_sequences=True))(inputs))
+            x = layers.Dense(4)(layers.Bidirectional(layers.LSTM(6, return_sequences=True))(x))
+        elif kind == "words":
+            x = layers.GlobalMaxPooling1D()(layers.Conv1D(6, 3, activation="relu")(layers.Embedding(20, 8)(x)))
+            x = layers.Dense(3)(layers.LayerNormalization()(x))
+        elif kind == "mobilenet_v3":
+            x = keras.applications.MobileNetV3Small(size, weights=None, classes=10, classifier_activation=None, include_preprocessing=False)(x)
         else:
-            inputs = keras.Input((32, 32, 3), batch_size=2)
-            x = keras.applications.MobileNetV2((32, 32, 3), weights=None, classes=10, classifier_activation=None)(inputs)
+            x = keras.applications.MobileNetV2(size, weights=None, classes=10, classifier_activation=None)(x)
         model = keras.Model(inputs, x)
-        values = numpy.random.default_rng(0).normal(size=inputs.shape).astype(numpy.float32)
+
+        def some(count):
+            shape = (count, *size)
+            return (random.integers(0, 20, shape) if kind == "words" else random.normal(size=shape)).astype(numpy.float32)
+
+        for layer in model._flatten_layers():
+            if isinstance(layer, layers.BatchNormalization):
+                layer.momentum = 0.0
+        model(some(8), training=True)
+        values = some(2)
         function = tensorflow.function(lambda x: model(x, training=False),
-                                       input_signature=[tensorflow.TensorSpec(inputs.shape, tensorflow.float32, name="x")])
+                                       input_signature=[tensorflow.TensorSpec(values.shape, tensorflow.float32, name="x")])
         tf2onnx.convert.from_function(function, input_signature=function.input_signature, opset=17, output_path=str(path))
         return [values], [model(values, training=False).numpy()]
     return write
@@ -189,12 +214,14 @@ def keras_net(kind):
 CASES = {
     "lstm_tagger": (tagger("LSTM"), False), "lstm_tagger_2_layers": (tagger("LSTM", num_layers=2, bidirectional=True), False),
     "gru_tagger": (tagger("GRU"), False), "gru_tagger_both_ways": (tagger("GRU", bidirectional=True), False),
-    "rnn_tagger": (tagger("RNN"), False),
+    "rnn_tagger": (tagger("RNN"), False), "lstm_tagger_with_states": (tagger("LSTM", True), False),
+    "gru_tagger_with_states": (tagger("GRU", True, bidirectional=True), False),
     "unet": (torch_net(unet, 2, 3, 32, 32), True), "yolo_like": (torch_net(yolo_like, 2, 3, 64, 64), False),
     "ssd_like": (torch_net(ssd_like, 2, 3, 48, 48), False), "transformer": (torch_net(transformer, 2, 6, 24), False),
     "sklearn_classifier": (sklearn_net("classifier"), False), "sklearn_regressor": (sklearn_net("regressor"), False),
-    "keras_convolutions": (keras_net("convolutions"), False), "keras_lstm": (keras_net("steps"), False),
-    "keras_mobilenet_v2": (keras_net("mobilenet"), False),
+    "keras_convolutions": (keras_net("convolutions"), True), "keras_unet": (keras_net("unet"), False),
+    "keras_lstm": (keras_net("steps"), False), "keras_words": (keras_net("words"), True),
+    "keras_mobilenet_v2": (keras_net("mobilenet"), True), "keras_mobilenet_v3": (keras_net("mobilenet_v3"), True),
 }
 
 if __name__ == "__main__":

@@ -28,12 +28,18 @@ BATCH = 2
 
 
 def with_statistics(model, images):
-    """No weights are left at 0, and BatchNorm gets the statistics of other images, of which it needs a few to be well-conditioned."""
+    """No weights are left at 0, and BatchNorm gets the statistics of other images, of which it needs a few to be well-conditioned.
+
+    Residual branches are small, as in trained nets: else what f32 rounds grows from block to block, in each framework.
+    """
     import torch
+    from torchvision.models.resnet import BasicBlock, Bottleneck
     for weights in model.parameters():
         if weights.ndim > 1 and not weights.any():
             torch.nn.init.normal_(weights, std=0.02)
     for module in model.modules():
+        if isinstance(module, (BasicBlock, Bottleneck)):
+            torch.nn.init.constant_((module.bn3 if isinstance(module, Bottleneck) else module.bn2).weight, 0.2)
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
             module.momentum = 1.0
     model.train()
@@ -70,7 +76,7 @@ def classifier(name, size):
     return write
 
 
-def segmenter(name, size):
+def segmenter(name, size, outputs=("out",)):
     def write(path):
         import torch
         import torchvision
@@ -81,12 +87,37 @@ def segmenter(name, size):
                 self.model = model
 
             def forward(self, images):
-                return self.model(images)["out"]
+                found = self.model(images)
+                return tuple(found[name] for name in outputs)
 
         torch.manual_seed(0)
-        model = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, num_classes=21)
+        settings = {"aux_loss": True} if "aux" in outputs else {}
+        model = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, num_classes=21, **settings)
         images = torch.randn(BATCH, 3, size, size)
         return export(Scores(with_statistics(model, images)), [images], path)
+    return write
+
+
+def features(name, size, nodes):
+    """What a net gives at several of its modules: for a tagger, or a detector's heads."""
+    def write(path):
+        import torch
+        import torchvision
+        from torchvision.models.feature_extraction import create_feature_extractor
+
+        class Levels(torch.nn.Module):
+            def __init__(self, model):
+                super().__init__()
+                self.model = create_feature_extractor(model, return_nodes=list(nodes))
+
+            def forward(self, images):
+                found = self.model(images)
+                return tuple(found[node] for node in nodes)
+
+        torch.manual_seed(0)
+        model = getattr(torchvision.models, name)(weights=None)
+        images = torch.randn(BATCH, 3, size, size)
+        return export(Levels(with_statistics(model, images)).eval(), [images], path)
     return write
 
 
@@ -103,6 +134,8 @@ def video(name, frames, size):
 
 CASES = {name: (classifier(name, size), True) for name, size in NETS.items()}
 CASES |= {name: (segmenter(name, size), True) for name, size in SEGMENTATION.items()}
+CASES["deeplabv3_mobilenet_v3_large_aux"] = (segmenter("deeplabv3_mobilenet_v3_large", 128, ("out", "aux")), False)
+CASES["efficientnet_b0_levels"] = (features("efficientnet_b0", 224, ("classifier", "avgpool", "features.3", "features.6")), False)
 CASES |= {name: (video(name, *size), True) for name, size in VIDEO.items()}
 
 if __name__ == "__main__":

@@ -58,7 +58,8 @@ void check_not_empty(const CommandLine::Flag& flag, const std::string& type) {
     return;
   const bool is_list = flag.name == "weights" || flag.name == "plugin";
   if (is_list ? !split_list(*flag.value).empty() : !flag.value->empty()) return;
-  throw Error("--", flag.name, "=", *flag.value, " is empty; give a value, or leave the flag out");
+  throw Error(spelled_flag(flag.name), "=", *flag.value,
+              " is empty; give a value, or leave the flag out");
 }
 
 bool is_truth(const std::string& word) {
@@ -69,7 +70,8 @@ void set_flag(const CommandLine::Flag& flag) {
   const std::string type = type_of(flag.name);
   const bool is_switch = type == "bool";
   if (!flag.value && !is_switch)
-    throw Error("--", flag.name, " needs ", what_it_takes(type), ", as in --", flag.name, "=VALUE");
+    throw Error(spelled_flag(flag.name), " needs ", what_it_takes(type), ", as in ",
+                spelled_flag(flag.name), "=VALUE");
   check_not_empty(flag, type);
   std::string value = flag.value.value_or("true");
   if (is_switch && value == "on") value = "true";
@@ -85,7 +87,7 @@ void set_flag(const CommandLine::Flag& flag) {
     value = before + between + value;
   }
   if (gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty())
-    throw Error("--", flag.name, " cannot be '", value, "'; give ", what_it_takes(type));
+    throw Error(spelled_flag(flag.name), " cannot be '", value, "'; give ", what_it_takes(type));
 }
 
 /// One flag a line; empty lines and those that begin with # are skipped.
@@ -139,6 +141,10 @@ const std::vector<std::string>& common_flags() {
       "help", "version",     "log_dir",         "minloglevel",
       "v",    "logtostderr", "alsologtostderr", "flagfile"};
   return flags;
+}
+
+std::string spelled_flag(const std::string& name) {
+  return text(name.size() == 1 ? "-" : "--", name);
 }
 
 bool CommandLine::has_flag(const std::string& name) const {

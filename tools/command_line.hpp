@@ -21,6 +21,9 @@ struct CommandLine {
   bool has_flag(const std::string& name) const;
 };
 
+/// The flag as it is written: "--model", and "-o" with one letter.
+std::string spelled_flag(const std::string& name);
+
 /// Tells flags from arguments. A flag is -NAME or --NAME, spelled with - or _, with =VALUE or,
 /// where it is none of yes and no, with the value as the next word. Behind a word -- all are
 /// arguments.

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "tools/command.hpp"
+#include "tools/command_line.hpp"
 #include "tools/help.hpp"
 #include "tools/pages.hpp"
 #include "tools/shown_flags.hpp"
@@ -55,7 +56,7 @@ struct Spelling {
 
 /// A switch that is on without it may be turned off, too.
 std::vector<Spelling> spellings(const ShownFlag& flag) {
-  std::vector<Spelling> all = {{text("--", flag.name), flag.summary()}};
+  std::vector<Spelling> all = {{spelled_flag(flag.name), flag.summary()}};
   if (flag.is_on_by_default())
     all.push_back({text("--no_", flag.name), text("Not: ", flag.summary())});
   return all;

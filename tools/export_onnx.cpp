@@ -23,8 +23,8 @@
 
 DEFINE_string(
     o, "",
-    "What to write. Of export-onnx: the .onnx file. Of find-lr: the curve, an .svg file. Of "
-    "import-onnx: a folder.");
+    "What to write: the .onnx file, the folder of import-onnx, the curve of find-lr (.svg), the "
+    "page of report, the trace of profile.");
 DEFINE_int32(opset, 17, "Version of ONNX's operators, 13 to 23.");
 DEFINE_bool(dynamic_batch, false, "Leave the batch of inputs and outputs open.");
 DEFINE_bool(fold, false, "BatchNorm, Scale and Bias become part of the weights beside them.");
@@ -78,7 +78,7 @@ NamedArrays model_inputs(Net& net, const Origin& origin) {
 /// Error unless the model gives what the net gives.
 void prove(Net& net, const std::string& model, const OnnxReport& report, const Origin& origin) {
   fill_inputs(net, arrays_of_flag(FLAGS_input, net.inputs()));
-  net.forward();
+  forward_with_warning(net);
   const NamedArrays inputs = model_inputs(net, origin);
   NetOptions options = net_options(Phase::test);
   options.fuse = false;

@@ -16,7 +16,11 @@
 #include "tools/required_data.hpp"
 #include "tools/terminal.hpp"
 
-DEFINE_string(format, "", "lmdb, leveldb, hdf5, npy or csv; the same as DB_TYPE. Default: lmdb.");
+DEFINE_string(
+    format, "",
+    "Of extract-features: lmdb, leveldb, hdf5, npy or csv; the same as DB_TYPE. Default: lmdb. "
+    "Of draw: svg, png, pdf or dot; others by Graphviz. Default: as the name of the output ends, "
+    "or dot.");
 DEFINE_string(keys, "record",
               "record: rows have the keys of their records. index: they have their numbers in 10 "
               "digits, as published.");

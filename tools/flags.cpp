@@ -20,6 +20,7 @@
 #include "crema/plugin.hpp"
 #include "crema/registry.hpp"
 #include "onnx/model_file.hpp"
+#include "tools/command_line.hpp"
 #include "tools/terminal.hpp"
 #include "tools/text.hpp"
 
@@ -261,8 +262,9 @@ SolverOptions solver_options() {
 }
 
 const std::string& required_flag(const char* name, const std::string& value, const char* what) {
-  if (value.empty()) throw Error("--", name, " is missing; give it as --", name, "=", what);
-  return value;
+  if (!value.empty()) return value;
+  const std::string flag = spelled_flag(name);
+  throw Error(flag, " is missing; give it as ", flag, flag.size() == 2 ? " " : "=", what);
 }
 
 std::vector<std::string> files_of_weights(const std::string& model, const std::string& weights) {

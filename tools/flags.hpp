@@ -56,7 +56,7 @@ SolverOptions solver_options();
 bool is_given(const char* flag);
 
 /// Value of a flag that the command cannot do without; Error that shows how to give it, as
-/// --NAME=FILE.
+/// --NAME=FILE or, with a name of one letter, -o FILE.
 const std::string& required_flag(const char* name, const std::string& value,
                                  const char* what = "FILE");
 

@@ -8,6 +8,7 @@
 #include "crema/registry.hpp"
 #include "proto/solver.pb.h"
 #include "tools/columns.hpp"
+#include "tools/command_line.hpp"
 #include "tools/pages.hpp"
 #include "tools/settings.hpp"
 #include "tools/shown_flags.hpp"
@@ -44,10 +45,10 @@ std::string preset_of(const gflags::CommandLineFlagInfo& info) {
 TableRow flag_row(const std::string& name, const std::string& command) {
   gflags::CommandLineFlagInfo info;
   if (!gflags::GetCommandLineFlagInfo(name.c_str(), &info)) return {};
-  const std::string shown = info.type == "bool" ? name : name + "=" + info.type;
+  const std::string takes = info.type == "bool" ? "" : "=" + info.type;
   const std::string words = words_for(info.description, command);
   const bool says_preset = words.find("Default: ") != std::string::npos;
-  return {"--" + shown, words + (says_preset ? "" : preset_of(info))};
+  return {spelled_flag(name) + takes, words + (says_preset ? "" : preset_of(info))};
 }
 
 void print_flags(std::ostream& out, const char* heading, const Command& command,

@@ -13,6 +13,7 @@
 #include "model/upgrade/written_defaults.hpp"
 #include "model/whole_file.hpp"
 #include "onnx/importing/import.hpp"
+#include "onnx/model_file.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/onnx_proof.hpp"
@@ -90,11 +91,11 @@ int import_onnx(const std::vector<std::string>& arguments) {
     for (const std::string& file : {prototxt, weights}) check_replaced(file, {model});
   }
   onnx::ImportOptions options;
-  if (!FLAGS_shape.empty()) {
-    std::vector<std::string> names;
-    for (const onnx::ImportedNet::End& end : onnx::import_file(model).inputs)
-      names.push_back(end.name);
-    options.shapes = shapes_of_flag(names);
+  if (!FLAGS_shape.empty() || !FLAGS_input.empty()) {
+    const std::vector<std::string> names = onnx::input_names(onnx::read_model(model));
+    if (!FLAGS_shape.empty()) options.shapes = shapes_of_flag(names);
+    for (const auto& [name, values] : arrays_of_flag(FLAGS_input, names))
+      options.open_shapes.insert_or_assign(name, values.shape());
   }
   onnx::ImportedNet imported = onnx::import_file(model, options);
   for (const std::string& note : imported.notes)
@@ -104,8 +105,12 @@ int import_onnx(const std::vector<std::string>& arguments) {
   net_of.fuse = false;
   Net net(imported.net, context, net_of);
   fill_inputs(net, arrays_of_flag(FLAGS_input, net.inputs()));
-  net.forward();
-  if (FLAGS_prove) prove(net, imported, model);
+  if (FLAGS_prove) {
+    forward_with_warning(net);
+    prove(net, imported, model);
+  } else {
+    net.forward();
+  }
   save_outputs(net);
   if (FLAGS_o.empty()) return 0;
   std::error_code error;
@@ -147,8 +152,9 @@ extern const Command kImportOnnx = {
     "Writes folder/deploy.prototxt and folder/NET.caffemodel, which train and run as any other "
     "net.\n"
     "Constants are folded, and nodes that together are a layer become one. What no layer computes\n"
-    "is named, all nodes at once. Sizes of inputs that the model leaves open are 1, or those of\n"
-    "--shape, which has the whole shape of an input.\n"
+    "is named, all nodes at once. Sizes of inputs that the model leaves open are those of "
+    "--shape,\n"
+    "which has the whole shape of an input, or of --input; else they are 1.\n"
     "\n"
     "The net runs once on random values, or on those of --input, and where python3 has "
     "onnxruntime,\n"

@@ -1,4 +1,6 @@
 // crema manual: prints what `crema help` knows as pages for man, in the language of its macros.
+#include <gflags/gflags.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -9,6 +11,7 @@
 
 #include "core/path_advice.hpp"
 #include "tools/command.hpp"
+#include "tools/command_line.hpp"
 #include "tools/shown_flags.hpp"
 
 DEFINE_string(output, "", "Write all pages to this folder, which is made.");
@@ -97,7 +100,7 @@ std::string flags_text(const std::vector<ShownFlag>& flags) {
   std::string result;
   for (const ShownFlag& flag : flags) {
     const std::string value = value_text(flag);
-    result += ".TP\n\\fB" + escaped(text("--", flag.name)) + "\\fR";
+    result += ".TP\n\\fB" + escaped(spelled_flag(flag.name)) + "\\fR";
     if (!value.empty()) result += text("=\\fI", value, "\\fR");
     result += text("\n", escaped(flag.description));
     if (!flag.default_value.empty()) result += escaped(text(" [", flag.default_value, "]"));
@@ -146,6 +149,8 @@ std::string page_of_crema() {
   page +=
       ".SH ENVIRONMENT\n"
       ".TP\n.B CREMA_MODEL_PATH\nFolders of models, separated by colons.\n"
+      ".TP\n.B CREMA_RUN_DIR\nThe folder of the run of crema train where no --run_dir says it, or "
+      "none.\n"
       ".TP\n.B OMP_NUM_THREADS\nThe number of threads where no flag says it.\n"
       ".TP\n.B XDG_CACHE_HOME\nThe folder of the file of measured times, "
       "crema/tuning; without it, \\(ti/.cache.\n"

@@ -14,6 +14,7 @@
 #include "features/npy_file.hpp"
 #include "tools/child_process.hpp"
 #include "tools/flags.hpp"
+#include "tools/terminal.hpp"
 
 DECLARE_double(tolerance);
 
@@ -79,6 +80,12 @@ std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   return lines;
+}
+
+Tensor copy_of(const Tensor& tensor) {
+  Tensor copy(tensor.shape(), tensor.dtype());
+  copy.copy_from(tensor);
+  return copy;
 }
 
 }  // namespace
@@ -180,9 +187,36 @@ std::vector<ValueDifference> differences_of(Net& net, const NamedArrays& others)
   for (size_t i = 0; i < others.size(); ++i) {
     const bool has_name = std::ranges::count(names, others[i].first) > 0;
     const std::string& name = has_name ? others[i].first : names[i];
-    differences.push_back(crema::difference_of(name, others[i].second, net.output(name)));
+    differences.push_back(difference_of_blob(net, name, others[i].second));
   }
   return differences;
+}
+
+void forward_with_warning(Net& net) {
+  constexpr double kSame = 1e-6;
+  constexpr uint64_t kOtherSeed = 1000;
+  NamedArrays inputs, others;
+  for (const std::string& name : net.inputs()) inputs.emplace_back(name, copy_of(net.input(name)));
+  for (size_t i = 0; i < inputs.size(); ++i) fill_input(net, inputs[i].first, kOtherSeed + i);
+  try {
+    net.forward();
+    for (const std::string& name : computed_outputs(net))
+      others.emplace_back(name, copy_of(net.output(name)));
+  } catch (const Error&) {
+    // Random values that a layer refuses, where --input gives the ones that it takes.
+  }
+  for (const auto& [name, values] : inputs) net.input(name).copy_from(values);
+  net.forward();
+  std::vector<std::string> names;
+  for (const auto& [name, values] : others) {
+    if (!difference_of(name, values, net.output(name)).within(kSame)) return;
+    names.push_back(name);
+  }
+  if (names.empty() || inputs.empty()) return;
+  say(Severity::warning,
+      text(joined(names), names.size() == 1 ? " is" : " are",
+           " the same for other inputs, so that the proof shows nothing of the layers in front: ",
+           "give weights that are not 0, or by --input values that the net finds something in"));
 }
 
 bool print_differences(const std::vector<ValueDifference>& outputs, double tolerance,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <memory>
 
 #include "backend/cpu/highway.hpp"
 #include "core/simd.hpp"
@@ -47,6 +49,7 @@ namespace {
 HWY_EXPORT(multiply_add);
 
 constexpr int64_t kRounds = 4000000;
+constexpr size_t kLargest = size_t{256} << 20, kSmallest = size_t{256} << 10;
 
 }  // namespace
 
@@ -82,6 +85,50 @@ double fma_peak_gflops(int threads) {
     best = std::max(best, operations / seconds / 1e9);
   }
   return best;
+}
+
+std::vector<CostLimits::Copy> copy_rates(int threads) {
+  const size_t half = kLargest / 2;
+  const std::unique_ptr<char[]> from(new char[half]), to(new char[half]);
+  // Each thread writes its part first, so that the memory is near to it.
+  const auto copy = [&](size_t bytes, int times) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int part = 0; part < threads; ++part) {
+      const size_t begin = bytes * static_cast<size_t>(part) / static_cast<size_t>(threads);
+      const size_t end = bytes * static_cast<size_t>(part + 1) / static_cast<size_t>(threads);
+      for (int i = 0; i < times; ++i) std::memcpy(&to[begin], &from[begin], end - begin);
+    }
+  };
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int part = 0; part < threads; ++part) {
+    const size_t begin = half * static_cast<size_t>(part) / static_cast<size_t>(threads);
+    const size_t end = half * static_cast<size_t>(part + 1) / static_cast<size_t>(threads);
+    std::memset(&from[begin], 1, end - begin);
+    std::memset(&to[begin], 2, end - begin);
+  }
+  std::vector<CostLimits::Copy> rates;
+  for (size_t bytes = kSmallest; bytes <= kLargest; bytes *= 4) {
+    const int times = static_cast<int>(std::max<size_t>(1, (size_t{32} << 20) / bytes));
+    double best = 0;
+    for (int round = 0; round < 5; ++round) {
+      const auto start = std::chrono::steady_clock::now();
+      copy(bytes / 2, times);
+      const double seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      best = std::max(best, static_cast<double>(bytes) * times / seconds);
+    }
+    rates.push_back({static_cast<double>(bytes), best});
+  }
+  return rates;
+}
+
+CostLimits cpu_limits(int threads) {
+  CostLimits limits;
+  // Products of 16 bits are computed in f32 where the processor has no instructions for them.
+  limits.f32 = limits.bf16 = limits.tf32 = fma_peak_gflops(threads) * 1e9;
+  limits.f64 = limits.f32 / 2;
+  limits.copies = copy_rates(threads);
+  return limits;
 }
 
 }  // namespace crema::tools

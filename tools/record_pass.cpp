@@ -66,16 +66,21 @@ std::vector<std::vector<double>> outputs_of(Net& net) {
 
 }  // namespace
 
-RecordPass::RecordPass(Net& net, std::optional<int> iterations)
+RecordPass::RecordPass(Net& net, bool warns_of_steps)
     : net_(net),
       in_step_(net.layers(), "",
-               [](Severity severity, const std::string& message) { say(severity, message); }),
+               [warns_of_steps](Severity severity, const std::string& message) {
+                 if (warns_of_steps || severity != Severity::info) say(severity, message);
+               }),
       counted_once_(net.layers()) {
   for (const Layer* layer : net.layers()) {
     const int tops = layer->param().top_size();
     if (tops == 0) makers_.push_back({"(automatic)" + layer->name(), {layer, 0}});
     for (int t = 0; t < tops; ++t) makers_.push_back({layer->param().top(t), {layer, t}});
   }
+}
+
+RecordPass::RecordPass(Net& net, std::optional<int> iterations) : RecordPass(net, true) {
   if (iterations) {
     batches_ = *iterations;
   } else if (count_records()) {
@@ -93,6 +98,39 @@ RecordPass::RecordPass(Net& net, std::optional<int> iterations)
   } else {
     say(text("The net has no data layer whose records could be counted: ", kPublishedBatches,
              " iterations are the published default, and --iterations gives another number"));
+  }
+}
+
+RecordPass::RecordPass(Net& net, const Sample& sample) : RecordPass(net, false) {
+  const auto batches_within = [&](int64_t batch) {
+    return static_cast<int>(
+        std::clamp<int64_t>(sample.most / std::max<int64_t>(batch, 1), 1, INT32_MAX));
+  };
+  if (!count_records()) {
+    int64_t batch = 1;
+    for (Layer* layer : net.layers()) {
+      if (DataSource* data = layer->data_source())
+        batch = std::max(batch, data->records_per_batch());
+    }
+    batches_ = std::min(kPublishedBatches, batches_within(batch));
+  } else if (records_ <= sample.most) {
+    begin_epoch();
+  } else {
+    const int64_t batch = sources_[0].data->records_per_batch();
+    const int64_t whole = records_ / batch;
+    for (const Source& source : sources_) source.data->set_cursor({});
+    go_on_behind_records();
+    batches_ = std::min(batches_, batches_within(batch));
+    is_part_ = true;
+    if (whole >= batches_ && std::ranges::none_of(net.layers(), carries)) spread_ = whole;
+  }
+}
+
+void RecordPass::go_to_batch(int64_t index) {
+  for (const Source& source : sources_) {
+    const auto first = static_cast<uint64_t>(index * source.data->records_per_batch());
+    if (source.data->cursor() != RecordCursor{.epoch = 0, .position = first})
+      source.data->set_cursor({.epoch = 0, .position = first});
   }
 }
 
@@ -251,12 +289,13 @@ bool RecordPass::reads_state(const std::vector<Layer*>& layers,
 
 bool RecordPass::next() {
   if (at_ == batches_) return false;
+  if (spread_ > 0) go_to_batch(at_ * spread_ / batches_);
   const bool is_last = ++at_ == batches_;
   const int64_t batch = records_ > 0 ? sources_[0].data->records_per_batch() : INT64_MAX;
   const int64_t rest = records_ % batch;
   counted_at_most_ = is_last && is_filled_ ? rest : batch;
   counted_once_.next_batch(counted_at_most_);
-  if (is_last && rest != 0 && !is_filled_) {
+  if (is_last && rest != 0 && !is_filled_ && !is_part_) {
     run_last_short(rest);
   } else if (leaves_out_) {
     run_without_bad();

@@ -47,6 +47,14 @@ class RecordPass {
   /// Data layers whose records cannot be counted (DummyData, MemoryData, WindowData) give 50
   /// batches, as published. Logs what it is going to do.
   RecordPass(Net& net, std::optional<int> iterations);
+  /// A sample of the records, `most` at most but one batch at least: where there are more, whole
+  /// batches at equal distances, since data may lie in the order of their classes. The first ones
+  /// of data that cannot be counted, and where a layer goes on with what the batch before left.
+  /// Logs nothing but warnings.
+  struct Sample {
+    int64_t most;
+  };
+  RecordPass(Net& net, const Sample& sample);
 
   int batches() const { return batches_; }
   /// In all; 0 where whole batches are run.
@@ -78,6 +86,9 @@ class RecordPass {
     int64_t records = 0;  // of it that are taken
   };
 
+  RecordPass(Net& net, bool warns_of_steps);
+  /// Makes the sources give batch `index` of whole ones.
+  void go_to_batch(int64_t index);
   /// Finds the sources that are counted, and the number of batches. False if there are none.
   bool count_records();
   void begin_epoch();
@@ -105,7 +116,9 @@ class RecordPass {
   CountedOnce counted_once_;
   int batches_ = 0;
   int64_t records_ = 0;
-  int at_ = 0;  // the next batch
+  int at_ = 0;          // the next batch
+  int64_t spread_ = 0;  // whole batches of the data, of which some are run; 0: one behind the other
+  bool is_part_ = false;  // whole batches of some of the records
   bool is_filled_ = false;
   bool leaves_out_ = false;      // records that cannot be used
   int64_t counted_at_most_ = 0;  // samples of this batch

@@ -40,7 +40,7 @@ const std::vector<Words>& flags_of_words() {
   return all;
 }
 
-constexpr const char* kFolders[] = {"log_dir", "output", "save_images", "save_mistakes"};
+constexpr const char* kFolders[] = {"log_dir", "output", "run_dir", "save_images", "save_mistakes"};
 /// Flags whose values are texts of the user's own. All others that take a text take a file.
 constexpr const char* kTexts[] = {
     "boxes",   "freeze", "from",   "from_key", "gpu", "key",   "like",  "memory_budget",

@@ -190,7 +190,9 @@ int time(const std::vector<std::string>& arguments) {
   double peak = 0;
   if (FLAGS_peak) {
     peak = fma_peak_gflops(context.threads());
-    std::printf("fma peak: %.1f GFLOP/s\n", peak);
+    const double rate = copy_rates(context.threads()).back().rate;
+    std::printf("fma peak: %.1f GFLOP/s; copies of 256 MB: %.1f GB/s read and written\n", peak,
+                rate / 1e9);
   }
   if (!FLAGS_model.empty()) time_on_cpu(context, peak);
   return 0;

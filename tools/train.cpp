@@ -15,6 +15,7 @@
 #include "tools/command_line.hpp"
 #include "tools/flags.hpp"
 #include "tools/required_data.hpp"
+#include "tools/run_recording.hpp"
 #include "tools/run_start.hpp"
 #include "tools/signals.hpp"
 #include "tools/terminal.hpp"
@@ -113,6 +114,8 @@ int train(const std::vector<std::string>& arguments) {
   if (!param.has_max_iter() && !param.has_max_epochs())
     throw Error(FLAGS_solver, ": the solver has no max_iter; add it, or max_epochs");
   check_signal_effects(FLAGS_sigint_effect, FLAGS_sighup_effect);
+  RunRecording recording;
+  options.keep_scores = recording.wanted();
 
   const bool wants_gpu = param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
   Context context(context_options(wants_gpu, param.device_id()));
@@ -142,10 +145,15 @@ int train(const std::vector<std::string>& arguments) {
   solver.poll = [&] { return other.allowed(signals.take()); };
   other.replace_with(solver);
   if (is_continued) continue_run(solver);
+  recording.start(solver, context, param, places, is_continued);
   say_what_trains(solver, param);
   bool finished = false;
   try {
     finished = solver.solve();
+  } catch (const std::exception& error) {
+    progress.end_line();
+    recording.end(RunRecord::FAILED, error.what());
+    throw;
   } catch (...) {
     progress.end_line();
     throw;
@@ -154,6 +162,7 @@ int train(const std::vector<std::string>& arguments) {
   const bool is_cut = solver.end() == SolverEnd::early || solver.end() == SolverEnd::time_over;
   say(finished && !is_cut ? "Optimization Done." : "Optimization stopped early.");
   say_best(solver);
+  recording.end(reason_of(solver.end()));
   const int signal = finished ? 0 : signals.stopped_by();
   return signal == 0 ? 0 : 128 + signal;  // as shells do
 }
@@ -184,6 +193,11 @@ extern const Command kTrain = {
     "tests.\n"
     "Snapshots name these values (crema inspect).\n"
     "\n"
+    "The run has a folder, runs/NET-N below the working directory, or --run_dir: curves, log,\n"
+    "settings and nets as they are, events for TensorBoard, and links to its best and its last\n"
+    "snapshot. A run that continues goes on in its folder. --run_dir=none, or called as caffe: "
+    "none.\n"
+    "\n"
     "A run does not write over the snapshots of another one: it is an error without --overwrite,\n"
     "which removes the states of the other run, its best and its last once the run has a snapshot\n"
     "of its own.\n"
@@ -197,7 +211,7 @@ extern const Command kTrain = {
      "threads", "engine",        "tune",          "tuning_file", "seed",           "plugin",
      "fuse",    "memory_budget", "level",         "stage",       "sigint_effect",  "sighup_effect",
      "set",     "freeze",        "allow_no_loss", "overwrite",   "no_cuda_graphs", "device_jpeg",
-     "quiet",   "verbose"},
+     "quiet",   "verbose",       "run_dir"},
     train,
     1,
     NetUse::runs};

@@ -48,6 +48,9 @@ struct SolverOptions {
   bool needs_loss = false;
   /// NetOptions::graphs of all nets.
   bool graphs = true;
+  /// Test nets keep the scores that SoftmaxWithLoss and Accuracy read, so that Net::blob() has them
+  /// behind a test.
+  bool keep_scores = false;
   /// On a device, the host queues an iteration while the one before runs. An Error about an
   /// iteration comes when the next one is queued; parameters are those before it. What is
   /// displayed, tested or snapshotted is waited for, as is the last iteration of step(), and each
@@ -233,6 +236,10 @@ class Solver {
   /// warning that names it. Error if that is so for all of them, or if a file cannot be read for
   /// another reason than damage: a run from scratch would write over the snapshots.
   std::string resume();
+  /// The folder of the run, which states name from now on; "": none. After restore() or resume(),
+  /// the one that the snapshot names, until another one is set.
+  void set_run_folder(const std::string& folder);
+  std::string run_folder() const;
   /// The best test so far, by the solver's snapshot_best, which names `output` and `net`.
   struct Best {
     std::string output;

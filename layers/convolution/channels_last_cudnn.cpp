@@ -266,9 +266,11 @@ class ChannelsLastConvolution : public Kernel,
     pass(DnnPass::data).emplace(problem, choice->way);
     return true;
   }
-  /// By the engines of the dense passes, which are as fast with rows that lie apart.
-  bool take_ranges(size_t, size_t stride) override {
-    if (tops_ != 1 || problem_.transposed || problem_.adds || !pass(problem_.forward()))
+  /// By the engines of the dense passes, which are as fast with rows that lie apart. Each row is
+  /// the channels of a position.
+  bool take_ranges(size_t, int64_t rows, size_t stride) override {
+    if (tops_ != 1 || problem_.transposed || problem_.adds || !pass(problem_.forward()) ||
+        rows != problem_.result().rows)
       return false;
     DnnConvolutionProblem problem = problem_;
     problem.y_row = static_cast<int64_t>(stride / size_of(problem.dtype));

@@ -26,12 +26,26 @@ struct CopyGradient {
 class ExpandLayer : public TwoSidedLayer {
  public:
   explicit ExpandLayer(const LayerInit& init) : TwoSidedLayer(init) {
-    for (const int64_t dim : init.param.expand_param().dim()) {
-      if (dim < -1)
-        throw Error("dim ", dim, " is no size; give 0 or more, or -1 for the size of the bottom");
+    const auto& dims = init.param.expand_param().dim();
+    for (const int64_t dim : dims) {
+      if (dim < kOfSecond)
+        throw Error("dim ", dim, " is no size; give 0 or more, -1 for the size of bottom 0, or -2 ",
+                    "for that of bottom 1");
     }
+    const bool follows = std::ranges::find(dims, kOfSecond) != dims.end();
+    has_second_ = init.param.bottom_size() > 1;
+    if (follows && !has_second_)
+      throw Error("dim: -2 is the size of bottom 1, which is not given; name a bottom that has it");
+    if (has_second_ && !follows)
+      throw Error("'", init.param.bottom(1), "' is of no use, because no dim is -2, the size of ",
+                  "bottom 1; say dim: -2, or leave the bottom out");
   }
 
+  Arity arity() const override { return {.min_bottoms = 1, .max_bottoms = 2}; }
+  bool can_propagate(int bottom) const override { return bottom == 0; }
+  // Of bottom 1, the shape alone counts.
+  bool is_constant(int bottom) const override { return bottom == 1; }
+  bool is_exact_bottom(int) const override { return false; }
   bool moves_values() const override { return true; }
 
   void reshape(Blobs bottom, Blobs top) override {
@@ -41,15 +55,16 @@ class ExpandLayer : public TwoSidedLayer {
     std::vector<int64_t> dims;
     for (int a = 0; a < rank; ++a) {
       const int of_bottom = a - (rank - from.rank()), of_setting = a - (rank - given.size());
-      const int64_t dim = of_setting < 0 ? -1 : given[of_setting];
+      int64_t dim = of_setting < 0 ? kOfFirst : given[of_setting];
+      if (dim == kOfSecond) dim = size_of_second(*bottom[1], a);
       const int64_t size = of_bottom < 0 ? 1 : from[of_bottom];
-      if (dim == -1 && of_bottom < 0)
+      if (dim == kOfFirst && of_bottom < 0)
         throw Error("dim ", of_setting, " is -1, the size of the bottom, but '", bottom[0]->name,
                     "' (", from.str(), ") has no such axis; give a size");
-      if (dim != -1 && size != 1 && dim != size)
+      if (dim != kOfFirst && size != 1 && dim != size)
         throw Error("axis ", of_bottom, " of '", bottom[0]->name, "' (", from.str(), ") has ", size,
                     " elements and cannot get ", dim, "; give -1 or ", size, " there");
-      dims.push_back(dim == -1 ? size : dim);
+      dims.push_back(dim == kOfFirst ? size : dim);
     }
     const Shape whole(std::move(dims));
     spread_ = spread_of<2>(whole, {from, whole});
@@ -94,12 +109,24 @@ class ExpandLayer : public TwoSidedLayer {
 
  protected:
   BackwardReads reference_backward_reads() const override { return {false, false}; }
-  InPlace reference_in_place() const override { return same_ ? InPlace::alias : InPlace::never; }
+  InPlace reference_in_place() const override {
+    return same_ && !has_second_ ? InPlace::alias : InPlace::never;
+  }
 
  private:
+  static constexpr int64_t kOfFirst = -1, kOfSecond = -2;  // sizes that are those of bottoms
+
+  static int64_t size_of_second(const Blob& second, int axis) {
+    if (axis >= second.shape().rank())
+      throw Error("dim ", axis, " of the top is -2, the size of bottom 1, but '", second.name,
+                  "' (", second.shape().str(), ") has no axis ", axis, "; give a size");
+    return second.shape()[axis];
+  }
+
   Spread<2> spread_;  // of the bottom and the top
   StridedGather box_;
-  bool same_ = false;  // as many values
+  bool same_ = false;        // as many values
+  bool has_second_ = false;  // bottom 1
 };
 
 }  // namespace

@@ -12,15 +12,16 @@
 namespace crema {
 namespace {
 
-/// Indices from -size to -1 become those from 0 to size - 1; others stay as they are.
+/// Indices from -size to -1 become those from 0 to size - 1; others stay as they are. In double,
+/// since single precision does not have all indices of a long axis.
 template <class T>
 struct CountFromFront {
   int64_t size;
   const T* from;
-  T* to;
+  double* to;
   CREMA_FUNCTOR void operator()(int64_t i) const {
-    const T index = from[i], size_of_axis = static_cast<T>(size);
-    to[i] = index < T{0} && index >= -size_of_axis ? index + size_of_axis : index;
+    const auto index = static_cast<double>(from[i]), size_of_axis = static_cast<double>(size);
+    to[i] = index < 0 && index >= -size_of_axis ? index + size_of_axis : index;
   }
 };
 
@@ -132,7 +133,7 @@ class GatherLayer : public TwoSidedLayer {
       const std::vector<int64_t>& indices = bottom[1]->shape().dims();
       dims.insert(dims.end(), indices.begin(), indices.end());
       from_front_.reshape(bottom[1]->shape());
-      from_front_.data.set_layout(dtype(), Format::contiguous);
+      from_front_.data.set_layout(DType::f64, Format::contiguous);
       from_front_.name = bottom[1]->name;
     }
     dims.insert(dims.end(), from.dims().begin() + axis + 1, from.dims().end());
@@ -154,7 +155,7 @@ class GatherLayer : public TwoSidedLayer {
       dispatch_float(dtype(), [&]<class T>(T) {
         for_each(device, bottom[1]->count(), kElementGrain,
                  CountFromFront<T>{split_.size, device.read<T>(bottom[1]->data),
-                                   device.overwrite<T>(from_front_.data)});
+                                   device.overwrite<double>(from_front_.data)});
       });
     }
     indices_.read(device, *this, from_front_, split_.size, way_out);

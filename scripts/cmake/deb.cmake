@@ -33,5 +33,5 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 # For programs, then for plug-ins, then for scripts of data sets.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS
-  "g++, cmake (>= 3.25), pkg-config, libprotobuf-dev, protobuf-compiler, libhwy-dev, python3, curl, graphviz")
+  "g++, cmake (>= 3.25), pkg-config, libprotobuf-dev, protobuf-compiler, libhwy-dev, python3, curl, graphviz, librsvg2-2")
 include(CPack)

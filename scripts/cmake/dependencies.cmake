@@ -1,5 +1,5 @@
-# Every library Crema stands on. After this file CREMA_HAS_ONEDNN, CREMA_HAS_CUDA and CREMA_HAS_YAML
-# are ON or OFF.
+# Every library Crema stands on. After this file CREMA_HAS_ONEDNN, CREMA_HAS_CUDA, CREMA_HAS_HTTPLIB
+# and CREMA_HAS_YAML are ON or OFF.
 
 # Stops where `found` is not true: names the library, Debian's packages that have it, and the option
 # that leaves it out.
@@ -94,6 +94,17 @@ if(NOT CREMA_ONEDNN STREQUAL "OFF")
     set(CREMA_HAS_ONEDNN ON)
   elseif(CREMA_ONEDNN STREQUAL "ON")
     message(FATAL_ERROR "CREMA_ONEDNN=ON, but oneDNN 2.6 or later was not found")
+  endif()
+endif()
+
+set(CREMA_HAS_HTTPLIB OFF)
+if(NOT CREMA_HTTPLIB STREQUAL "OFF")
+  find_package(CppHttplib 0.11)
+  if(CppHttplib_FOUND)
+    set(CREMA_HAS_HTTPLIB ON)
+  elseif(CREMA_HTTPLIB STREQUAL "ON")
+    message(FATAL_ERROR "CREMA_HTTPLIB=ON, but cpp-httplib 0.11 or later was not found; on Debian and Ubuntu: \
+apt install libcpp-httplib-dev")
   endif()
 endif()
 

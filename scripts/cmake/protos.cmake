@@ -3,6 +3,7 @@
 
 file(GLOB crema_protos CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
   "${PROJECT_SOURCE_DIR}/proto/*.proto" "${PROJECT_SOURCE_DIR}/proto/onnx/*.proto"
+  "${PROJECT_SOURCE_DIR}/proto/tensorboard/*.proto"
   "${PROJECT_SOURCE_DIR}/layers/*/*.proto")
 
 set(crema_proto_outputs "")

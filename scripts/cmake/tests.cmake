@@ -32,7 +32,8 @@ target_compile_definitions(crema_test_base INTERFACE
   CREMA_BUILT_WITH_HDF5=$<BOOL:${CREMA_HDF5}>
   CREMA_BUILT_WITH_LEVELDB=$<BOOL:${CREMA_LEVELDB}>
   CREMA_BUILT_WITH_LIBARCHIVE=$<BOOL:${CREMA_LIBARCHIVE}>
-  CREMA_BUILT_WITH_ANNOTATIONS=$<BOOL:${CREMA_ANNOTATIONS}>)
+  CREMA_BUILT_WITH_ANNOTATIONS=$<BOOL:${CREMA_ANNOTATIONS}>
+  CREMA_BUILT_WITH_HTTPLIB=$<BOOL:${CREMA_HAS_HTTPLIB}>)
 target_include_directories(crema_test_base INTERFACE "${PROJECT_SOURCE_DIR}/tests")
 if(TARGET crema_tool)
   target_compile_definitions(crema_test_base INTERFACE
@@ -131,7 +132,7 @@ function(crema_add_cases area label)
 endfunction()
 
 # What scripts/test --unit builds and runs: all areas but those whose tests start programs.
-set(crema_unit_areas layers core net solver data features model onnx steady)
+set(crema_unit_areas layers core net solver data features model onnx steady monitor)
 if(NOT CREMA_HAS_CUDA)
   # Its contexts on CUDA have the device of the tests, in the place of the backend.
   list(APPEND crema_unit_areas device)
@@ -303,3 +304,8 @@ else()
 endif()
 add_test(NAME python.suite COMMAND bash "${PROJECT_SOURCE_DIR}/tests/python/suite.sh" ${suite})
 set_tests_properties(python.suite PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
+
+# Trainings that tests start leave no folders of runs in the repository. Programs whose cases are found when they run say so
+# themselves (tests/tools/cli.hpp).
+get_property(all_tests DIRECTORY PROPERTY TESTS)
+set_property(TEST ${all_tests} APPEND PROPERTY ENVIRONMENT CREMA_RUN_DIR=none)

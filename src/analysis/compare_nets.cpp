@@ -1,6 +1,7 @@
 #include "analysis/compare_nets.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -207,6 +208,60 @@ ValueDifference difference_of(const std::string& name, const Tensor& a, const Te
   return difference;
 }
 
+namespace {
+
+// A row of detections: image, label, score, and four sides of a box.
+constexpr int64_t kColumns = 7, kLabel = 1, kScore = 2;
+
+bool gives_detections(const Net& net, const std::string& blob) {
+  const std::string maker = maker_of(net, blob);
+  return std::ranges::any_of(net.layers(), [&](const Layer* layer) {
+    return layer->name() == maker && layer->type().ends_with("DetectionOutput");
+  });
+}
+
+/// `rows`, of which those of one image and label whose scores are nearly the same may have changed
+/// places, in the order of `like`.
+Tensor in_order_of(const Tensor& like, const Tensor& rows) {
+  constexpr double kNearScores = 1e-5;
+  const int64_t count = rows.count() / kColumns;
+  std::vector<std::array<double, kColumns>> found(static_cast<size_t>(count)), wanted(found);
+  for (int64_t i = 0; i < rows.count(); ++i) {
+    const auto row = static_cast<size_t>(i / kColumns), column = static_cast<size_t>(i % kColumns);
+    found[row][column] = rows.at(i);
+    wanted[row][column] = like.at(i);
+  }
+  const auto distance = [](const auto& a, const auto& b) {
+    double greatest = 0;
+    for (size_t i = 0; i < a.size(); ++i) greatest = std::max(greatest, std::abs(a[i] - b[i]));
+    return greatest;
+  };
+  for (size_t i = 0; i < found.size(); ++i) {
+    size_t nearest = i;
+    for (size_t k = i + 1; k < found.size(); ++k) {
+      const bool is_neighbour = found[k][0] == found[i][0] &&
+                                found[k][kLabel] == found[i][kLabel] &&
+                                std::abs(found[k][kScore] - found[i][kScore]) <= kNearScores;
+      if (!is_neighbour) break;
+      if (distance(found[k], wanted[i]) < distance(found[nearest], wanted[i])) nearest = k;
+    }
+    std::swap(found[i], found[nearest]);
+  }
+  Tensor result(rows.shape(), DType::f64);
+  auto* to = result.overwrite<double>();
+  for (const auto& row : found) to = std::copy(row.begin(), row.end(), to);
+  return result;
+}
+
+}  // namespace
+
+ValueDifference difference_of_blob(Net& net, const std::string& name, const Tensor& b) {
+  const Tensor a = net.output(name);
+  const bool has_rows = a.shape() == b.shape() && a.shape().rank() > 0 && a.shape()[-1] == kColumns;
+  if (!has_rows || !gives_detections(net, name)) return difference_of(name, a, b);
+  return difference_of(name, a, in_order_of(a, b));
+}
+
 void fill_input(Net& net, const std::string& name, uint64_t seed) {
   Tensor& input = net.input(name);
   const Contents contents = contents_of(net, name);
@@ -224,7 +279,7 @@ NetComparison compare_nets(Net& a, Net& b, double tolerance) {
   NetComparison comparison;
   const auto compare = [](Net& first, Net& second, const std::string& name,
                           const std::string& other) {
-    ValueDifference difference = difference_of(name, first.output(name), second.output(other));
+    ValueDifference difference = difference_of_blob(first, name, second.output(other));
     difference.other = other;
     difference.layer = maker_of(first, name);
     return difference;

@@ -42,6 +42,11 @@ std::vector<std::string> computed_outputs(const Net& net);
 /// nothing else.
 ValueDifference difference_of(const std::string& name, const Tensor& a, const Tensor& b);
 
+/// The same, of the blob `name` of the net and the values `b`. The rows of a layer that gives
+/// detections stand by their scores: where scores of neighbours are equal up to rounding, which row
+/// is the first one does not count.
+ValueDifference difference_of_blob(Net& net, const std::string& name, const Tensor& b);
+
 /// An input of random values that the layers which read it can take: indices for Embed and Gather,
 /// 1 for the marks of recurrent layers, boxes for pooled regions, and numbers between -1 and 1 for
 /// all others. The same `seed` and shape give the same values.

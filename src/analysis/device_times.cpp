@@ -206,9 +206,10 @@ DeviceCeilings measure_ceilings(DeviceBackend& backend) {
                                    {ProductKind::tf32, &DeviceCeilings::tf32},
                                    {ProductKind::bf16, &DeviceCeilings::bf16}}) {
     bool known = false;
-    const double taken = least_milliseconds(backend, kind == ProductKind::f32 ? 1 : 4, [&] {
-      known = multiply_at_full_speed(backend, kind, n, a.data(), b.data(), c.data());
-    });
+    const double taken =
+        least_milliseconds(backend, kind == ProductKind::f32 ? 1 : 4, [&, kind = kind] {
+          known = multiply_at_full_speed(backend, kind, n, a.data(), b.data(), c.data());
+        });
     if (known && taken > 0) ceilings.*rate = 1e3 * operations / taken;
   }
   return ceilings;

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "crema/net.hpp"
 #include "proto/net.pb.h"
@@ -17,7 +18,15 @@ struct DrawOptions {
   const Net* net = nullptr;
   /// Draws each of several equal blocks in a row, in place of the first one and their number.
   bool expand = false;
+  /// How wide letters are, as a multiple of drawn_text_width(): more than 1 where a picture is made
+  /// with other fonts than the first of kDrawnFonts.
+  double letters = 1;
 };
+
+/// Of SVGs.
+inline constexpr const char* kDrawnFonts = "Helvetica, Arial, 'Liberation Sans', sans-serif";
+/// The width that an SVG leaves for a text.
+double drawn_text_width(std::string_view text, double font);
 
 /// Error unless it is TB, LR, BT or RL.
 void check_direction(const std::string& rankdir);

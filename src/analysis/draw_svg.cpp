@@ -37,15 +37,6 @@ double width_of(char c) {
   return c >= 'A' && c <= 'Z' ? 0.70 : 0.56;
 }
 
-double width_of(std::string_view text, double font) {
-  double width = 0;
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U)
-      width += static_cast<unsigned char>(c) < 0x80 ? width_of(c) : 0.9;
-  }
-  return width * font * 1.04;
-}
-
 /// Of XML, at most kLongestText characters.
 std::string shown(std::string_view text) {
   std::string all = drawable(text);
@@ -118,7 +109,8 @@ std::string style(bool landscape) {
 /// The drawing with its nodes in one line of text each, or in two.
 class Picture {
  public:
-  Picture(const NetDrawing& drawing, bool two_lines) : drawing_(&drawing), two_lines_(two_lines) {
+  Picture(const NetDrawing& drawing, const DrawOptions& options, bool two_lines)
+      : drawing_(&drawing), letters_(options.letters), two_lines_(two_lines) {
     const size_t n = drawing.nodes.size();
     block_of_.assign(n, -1);
     for (size_t b = 0; b < drawing.blocks.size(); ++b) {
@@ -133,7 +125,7 @@ class Picture {
   }
 
   double width() const {
-    return std::max(whole_.layout.width, width_of(shown(drawing_->name), 14) * 1.1) + 2 * kMargin;
+    return std::max(whole_.layout.width, text_width(shown(drawing_->name), 14) * 1.1) + 2 * kMargin;
   }
   double height() const { return whole_.layout.height + kTitle + kLabelGap + 2 * kMargin; }
   /// How large it is on a page, 1 as on the screen.
@@ -162,8 +154,11 @@ class Picture {
   LayeredNode box_of(int i);
   Frame frame_of(int block);
   void lay_out_whole();
+  double text_width(std::string_view text, double font) const {
+    return letters_ * drawn_text_width(text, font);
+  }
   double label_width(const DrawnValue& value) const {
-    return value.label.empty() ? 0 : width_of(shown(value.label), kSmallFont) + 5;
+    return value.label.empty() ? 0 : text_width(shown(value.label), kSmallFont) + 5;
   }
   /// Where the edges of a value begin below a node that makes it, from the node's middle.
   double from_x(int node, int v) const {
@@ -180,6 +175,7 @@ class Picture {
   void draw_frame(int b, double x, double y, std::string& lines, std::string& boxes) const;
 
   const NetDrawing* drawing_;
+  double letters_;  // DrawOptions::letters
   bool two_lines_;
   std::vector<int> block_of_;                  // of nodes; -1: none
   std::vector<LayeredNode> boxes_;             // of nodes
@@ -190,8 +186,8 @@ class Picture {
 
 LayeredNode Picture::box_of(int i) {
   const DrawnNode& node = drawing_->nodes[static_cast<size_t>(i)];
-  const double name = width_of(shown(node.name), kFont) * 1.07;
-  const double what = width_of(shown(node.what), kFont);
+  const double name = text_width(shown(node.name), kFont) * 1.07;
+  const double what = text_width(shown(node.what), kFont);
   double width = two_lines_ ? std::max(name, what) : name + (node.what.empty() ? 0 : what + 6);
   width += 2 * kPad;
   double labels = 0;
@@ -277,7 +273,7 @@ Picture::Frame Picture::frame_of(int b) {
     }
   }
   part.layout = layered_layout(part.graph);
-  const double header = width_of(shown(block.label), kSmallFont) + 16;
+  const double header = text_width(shown(block.label), kSmallFont) + 16;
   const double width = std::max(part.layout.width + 2 * kFramePad, header);
   frame.box = {
       .left = width / 2, .right = width / 2, .height = part.layout.height + kHeader, .below = kGap};
@@ -410,8 +406,8 @@ void Picture::draw_node(int i, double x, double y, std::string& boxes) const {
     middle(name, y + 12, true);
     if (!what.empty()) middle(what, y + 25, false);
   } else {
-    const double name_width = width_of(name, kFont) * 1.07;
-    const double all = name_width + (what.empty() ? 0 : width_of(what, kFont) + 6);
+    const double name_width = text_width(name, kFont) * 1.07;
+    const double all = name_width + (what.empty() ? 0 : text_width(what, kFont) + 6);
     words(name, x - all / 2, y + 12.5, true);
     if (!what.empty()) words(what, x - all / 2 + name_width + 6, y + 12.5, false);
   }
@@ -436,8 +432,7 @@ std::string Picture::svg() const {
   const std::string title = xml_escaped(shown(drawing_->name));
   return text(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h,
-      "\" viewBox=\"0 0 ", w, " ", h,
-      "\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\"", " font-size=\"", kFont,
+      "\" viewBox=\"0 0 ", w, " ", h, "\" font-family=\"", kDrawnFonts, "\" font-size=\"", kFont,
       "\">\n<title>", title, "</title>\n", style(width() > height()),
       "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" markerWidth=\"6\"",
       " markerHeight=\"6\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"h\" "
@@ -451,9 +446,18 @@ std::string Picture::svg() const {
 
 }  // namespace
 
+double drawn_text_width(std::string_view text, double font) {
+  double width = 0;
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U)
+      width += static_cast<unsigned char>(c) < 0x80 ? width_of(c) : 0.9;
+  }
+  return width * font * 1.04;
+}
+
 std::string draw_net_as_svg(const NetParameter& net, const DrawOptions& options) {
   const NetDrawing drawing = drawing_of(net, options);
-  const Picture one(drawing, false), two(drawing, true);
+  const Picture one(drawing, options, false), two(drawing, options, true);
   return two.scale() > one.scale() && one.scale() < 1 ? two.svg() : one.svg();
 }
 

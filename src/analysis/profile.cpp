@@ -1,164 +1,169 @@
 #include "analysis/profile.hpp"
 
-#include <chrono>
+#include <unistd.h>
+
+#include <fstream>
 #include <memory>
-#include <sstream>
+#include <optional>
 #include <utility>
 
 #include "analysis/device_times.hpp"
 #include "analysis/step_run.hpp"
 #include "core/device.hpp"
-#include "core/device_timer.hpp"
-#include "core/json.hpp"
 
 namespace crema {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// Ranges of a run: times of the host, and on a device points in its stream and the ranges of its
-/// profiler.
-class Ranges {
+/// Counts the spans that end.
+class Counting : public SpanListener {
  public:
-  /// `points`: those of all iterations.
-  Ranges(const Context& context, size_t points) {
-    if (!context.on_gpu()) return;
-    backend_ = &context.backend();
-    timer_ = backend_->make_timer(points);
-    profiler_ = backend_->make_profiler();
+  void begin(SpanKind /*kind*/, const SpanText& /*text*/) override {}
+  void end(SpanKind /*kind*/) override { ++spans; }
+  size_t spans = 0;
+};
+
+/// Whether a device has work of its own in the span, behind which a point lies.
+bool has_point(SpanKind kind) {
+  switch (kind) {
+    case SpanKind::forward:
+    case SpanKind::backward:
+    case SpanKind::recompute:
+    case SpanKind::sum:
+    case SpanKind::seed:
+    case SpanKind::update:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Puts a point into the device's queue behind each step, and tells its profiler of all spans.
+class DeviceRanges : public SpanListener {
+ public:
+  DeviceRanges(DeviceBackend& backend, size_t points)
+      : backend_(backend),
+        timer_(backend.make_timer(points)),
+        profiler_(backend.make_profiler()),
+        points_(points) {}
+
+  /// Returns why the device does not tell of its kernels; "" where it does.
+  std::string start() {
+    backend_.synchronize();
+    std::string missing = profiler_->record_activities();
+    profiler_->start();
+    timer_->record(next_++);
+    return missing;
   }
 
-  void start() {
-    if (backend_ != nullptr) {
-      backend_->synchronize();
-      profiler_->start();
-    }
-    start_ = Clock::now();
-    point();
+  void begin(SpanKind kind, const SpanText& text) override {
+    profiler_->begin_range(kind == SpanKind::forward || kind == SpanKind::backward
+                               ? text.name + ' ' + to_string(kind)
+                               : text.name);
+    open_.push_back({{kind, text}, next_ - 1, 0});
   }
 
-  void begin(const std::string& name) {
-    if (profiler_) profiler_->begin_range(name);
-    open_.push_back({Clock::now(), next_ - 1});
-  }
-
-  /// Ends the range that was begun last. `timed_on_device`: the device has times of it too.
-  void end(const std::string& name, const std::string& kind, bool timed_on_device) {
-    const Open open = open_.back();
+  void end(SpanKind kind) override {
+    // An iteration with more spans than the one that was counted has times up to that number.
+    if (has_point(kind) && next_ < points_) timer_->record(next_++);
+    profiler_->end_range();
+    Range range = std::move(open_.back());
     open_.pop_back();
-    if (profiler_) profiler_->end_range();
-    const auto since = [&](Clock::time_point to, Clock::time_point from) {
-      return std::chrono::duration<double, std::micro>(to - from).count();
-    };
-    events_.push_back(
-        {name, kind, false, since(open.begin, start_), since(Clock::now(), open.begin)});
-    if (timer_ && timed_on_device) on_device_.push_back({name, kind, open.point, next_ - 1});
+    range.to = next_ - 1;
+    if (kind != SpanKind::wait) done_.push_back(std::move(range));
   }
 
-  /// A point in the device's stream, which the ranges around it share.
-  void point() {
-    if (timer_) timer_->record(next_++);
-  }
-
-  std::vector<TraceEvent> finish() {
-    if (backend_ == nullptr) return std::move(events_);
-    backend_->synchronize();
+  void finish(ProfileRun& run) {
+    backend_.synchronize();
     profiler_->stop();
-    backend_->synchronize();
-    for (const OnDevice& range : on_device_) {
-      events_.push_back({range.name, range.kind, true, 1e3 * timer_->milliseconds(0, range.from),
-                         1e3 * timer_->milliseconds(range.from, range.to)});
+    run.activities = profiler_->activities();
+    backend_.synchronize();
+    for (Range& range : done_) {
+      SpanRecord& record = range.record;
+      const auto at = [&](size_t point) {
+        return run.start + static_cast<int64_t>(1e6 * timer_->milliseconds(0, point));
+      };
+      record.begin = at(range.from);
+      record.end = at(range.to);
+      run.on_device.push_back(std::move(record));
     }
-    return std::move(events_);
   }
 
  private:
-  struct Open {
-    Clock::time_point begin;
-    size_t point;  // the last one before it
-  };
-  struct OnDevice {
-    std::string name, kind;
-    size_t from, to;
+  struct Range {
+    SpanRecord record;
+    size_t from, to;  // points; `from` is the last one before it
   };
 
-  DeviceBackend* backend_ = nullptr;
+  DeviceBackend& backend_;
   std::unique_ptr<DeviceTimer> timer_;
   std::unique_ptr<DeviceProfiler> profiler_;
-  Clock::time_point start_;
-  size_t next_ = 0;
-  std::vector<Open> open_;
-  std::vector<TraceEvent> events_;
-  std::vector<OnDevice> on_device_;
+  size_t points_, next_ = 0;
+  std::vector<Range> open_, done_;
 };
 
-void run_iteration(Net& net, const Profile& profile, const std::string& name, Ranges& ranges) {
-  const auto pass_name = [](Pass pass) { return pass == Pass::forward ? "forward" : "backward"; };
-  const auto& steps = net.steps();
-  ranges.begin(name);
-  bool has_begun_backward = false;
-  ranges.begin("forward");
-  run_steps(net, profile.with_backward,
-            {.before =
-                 [&](size_t step, Pass pass) {
-                   if (pass == Pass::backward && !has_begun_backward) {
-                     has_begun_backward = true;
-                     ranges.end("forward", "pass", true);
-                     ranges.begin("backward");
-                   }
-                   ranges.begin(text(steps[step].name, " ", pass_name(pass)));
-                 },
-             .behind =
-                 [&](size_t step, Pass pass) {
-                   ranges.point();
-                   ranges.end(text(steps[step].name, " ", pass_name(pass)), steps[step].type, true);
-                 }});
-  ranges.end(has_begun_backward ? "backward" : "forward", "pass", true);
+/// Iteration i of all, with those that are not recorded.
+void run_iteration(Net& net, const Profile& profile, int i) {
+  const Span iteration(SpanKind::iteration, [&] { return text("iteration ", i); });
+  net.run_state().iteration = static_cast<uint64_t>(i);
+  std::optional<Span> pass;
+  bool is_backward = false;
+  pass.emplace(SpanKind::pass, [] { return "forward"; });
+  run_steps(net, profile.with_backward, {.before = [&](size_t, Pass which) {
+              if (which != Pass::backward || std::exchange(is_backward, true)) return;
+              pass.reset();
+              pass.emplace(SpanKind::pass, [] { return "backward"; });
+            }});
+  pass.reset();
   if (profile.update) {
-    ranges.begin("update");
+    const Span update(SpanKind::update, [] { return "update"; });
     profile.update();
-    ranges.point();
-    ranges.end("update", "update", true);
   }
-  ranges.end(name, "iteration", true);
+  record_memory();
 }
 
 }  // namespace
 
-std::vector<TraceEvent> profile_net(Net& net, const Profile& profile) {
-  for (int i = 0; i < kFirstIterations; ++i) {
-    net.run_state().iteration = static_cast<uint64_t>(i);
-    run_steps(net, profile.with_backward, {});
-    if (profile.update) profile.update();
-  }
-  const size_t each = 2 * net.steps().size() + 1;
-  Ranges ranges(net.context(), static_cast<size_t>(profile.iterations) * each + 1);
-  ranges.start();
-  for (int i = 0; i < profile.iterations; ++i) {
-    net.run_state().iteration = static_cast<uint64_t>(kFirstIterations + i);
-    run_iteration(net, profile, text("iteration ", i), ranges);
-  }
-  return ranges.finish();
+void record_memory() {
+  if (!SpanRecording::is_on()) return;
+  // Pages: of the whole program, and of those the ones that are resident.
+  std::ifstream file("/proc/self/statm");
+  double program = 0, resident = 0;
+  if (file >> program >> resident)
+    record_counter("memory of the process, MB",
+                   resident * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6);
 }
 
-std::string trace_json(const std::vector<TraceEvent>& events) {
-  std::ostringstream out;
-  out << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
-  const auto name_track = [&](int track, const char* name) {
-    out << R"({"ph": "M", "pid": 1, "tid": )" << track
-        << R"(, "name": "thread_name", "args": {"name": ")" << name << "\"}}";
+ProfileRun profile_net(Net& net, const Profile& profile) {
+  int done = 0;
+  const auto iterate = [&](int iterations) {
+    if (profile.iterate) return profile.iterate(iterations);
+    for (int i = 0; i < iterations; ++i) run_iteration(net, profile, done++);
   };
-  name_track(1, "host");
-  out << ",\n";
-  name_track(2, "device");
-  for (const TraceEvent& event : events) {
-    out << ",\n{\"ph\": \"X\", \"pid\": 1, \"tid\": " << (event.on_device ? 2 : 1)
-        << ", \"name\": " << json_string(event.name) << ", \"cat\": " << json_string(event.kind)
-        << ", \"ts\": " << json_number(event.start) << ", \"dur\": " << json_number(event.duration)
-        << "}";
+  iterate(kFirstIterations - 1);
+  size_t spans = 0;
+  {
+    Counting counting;
+    SpanRecording recording(&counting);
+    iterate(1);
+    recording.finish();
+    spans = counting.spans;
   }
-  out << "\n]}\n";
-  return out.str();
+  ProfileRun run;
+  run.iterations = profile.iterations;
+  std::optional<DeviceRanges> ranges;
+  if (net.context().on_gpu()) {
+    // One at the start.
+    ranges.emplace(net.context().backend(),
+                   static_cast<size_t>(profile.iterations) * (spans + spans / 4) + 1);
+    run.no_activities = ranges->start();
+  }
+  run.start = span_clock();
+  SpanRecording recording(ranges ? &*ranges : nullptr);
+  iterate(profile.iterations);
+  run.threads = recording.finish();
+  run.threads[0].thread = "net";
+  if (ranges) ranges->finish(run);
+  return run;
 }
 
 }  // namespace crema

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace crema {
 
@@ -23,6 +24,15 @@ class DeviceTimer {
   virtual double milliseconds(size_t from, size_t to) const = 0;
 };
 
+/// A kernel, or a copy or filling of memory, of a device.
+struct DeviceActivity {
+  std::string name;
+  const char* kind = "";       // "kernel", "copy" or "fill"
+  uint32_t queue = 0;          // the device's number of the stream
+  int64_t begin = 0, end = 0;  // nanoseconds of std::chrono::steady_clock
+  size_t bytes = 0;            // that are copied or filled; 0: a kernel
+};
+
 /// Tells profilers, such as Nsight Systems, what runs. Without one, the calls cost next to nothing.
 class DeviceProfiler {
  public:
@@ -35,6 +45,10 @@ class DeviceProfiler {
   /// nest.
   virtual void begin_range(const std::string& name) = 0;
   virtual void end_range() = 0;
+
+  /// Notes what the device does from here to activities(). Returns why it cannot; "" if it can.
+  virtual std::string record_activities() { return "the device does not tell of its kernels"; }
+  virtual std::vector<DeviceActivity> activities() { return {}; }
 };
 
 /// How a product is computed: in f32, in f32 with factors that are rounded to TF32, or with factors

@@ -80,8 +80,8 @@ std::vector<const EngineEntry*> Registry::engines(const std::string& type,
     if (entry.device == device) result.push_back(&entry);
   }
   // The passes that each device runs come behind the libraries of a type.
-  std::ranges::stable_partition(result,
-                                [](const EngineEntry* entry) { return entry->name != "cuda"; });
+  std::stable_partition(result.begin(), result.end(),
+                        [](const EngineEntry* entry) { return entry->name != "cuda"; });
   return result;
 }
 

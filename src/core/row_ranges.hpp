@@ -24,10 +24,12 @@ class JoinsRows {
 class WritesRanges {
  public:
   virtual ~WritesRanges() = default;
-  /// Whether, from now on, the passes also take data and diff of the top where their rows begin
-  /// `stride` bytes apart. Rows begin at multiples of 16 bytes. Once true, it stays so for the same
-  /// stride. Backward may change the diff of the top as if it were dense.
-  virtual bool take_ranges(size_t top, size_t stride) = 0;
+  /// Whether, from now on, the passes also take data and diff of the top where they are `rows` rows
+  /// in the order of memory, which begin `stride` bytes apart. A row may be more than the channels
+  /// of a position: along axis 2 of channels-last maps, it is all positions of an image. Rows begin
+  /// at multiples of 16 bytes. Once true, it stays so for the same rows. Backward may change the
+  /// diff of the top as if it were dense.
+  virtual bool take_ranges(size_t top, int64_t rows, size_t stride) = 0;
 };
 
 }  // namespace crema

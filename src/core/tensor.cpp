@@ -1,5 +1,6 @@
 #include "crema/tensor.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/checked.hpp"
@@ -60,7 +61,7 @@ void Tensor::bind_rows(std::shared_ptr<Memory> memory, size_t offset, int64_t ro
     throw Error("a tensor of ", shape_.str(), " (", storage(), " elements) cannot be cut into ",
                 rows, " rows of one length");
   const size_t row = bytes() / static_cast<size_t>(rows), size = size_of(dtype_);
-  if (stride < row || offset % size != 0 || stride % size != 0)
+  if (stride < std::max(row, size) || offset % size != 0 || stride % size != 0)
     throw Error("rows of ", row, " bytes of ", to_string(dtype_), " cannot begin at byte ", offset,
                 " and ", stride, " bytes apart; use multiples of ", size, " that hold them");
   if (offset > memory->bytes() ||

@@ -21,8 +21,8 @@ namespace shared_values_detail {
 inline constexpr uint16_t kNobody = 0;
 
 /// Who has been at a value in the latest epoch, from one wait() to the next, in which anybody
-/// was. Lanes count from 1.
-struct State {
+/// was. Lanes count from 1. Aligned as a whole, so that processors exchange it at once.
+struct alignas(8) State {
   uint32_t epoch = 0;
   uint16_t writer = kNobody, reader = kNobody;
 };

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
+#include "core/spans.hpp"
 #include "net/not_finite.hpp"
 #include "net/out_of_memory.hpp"
 #include "net/plan.hpp"
@@ -64,8 +64,11 @@ bool is_empty(const ProgramNode& node) {
 
 /// Whether the shapes differ in more than the number of samples.
 bool differ_within(const Shape& a, const Shape& b) {
-  return a.rank() != b.rank() ||
-         !std::ranges::equal(a.dims() | std::views::drop(1), b.dims() | std::views::drop(1));
+  if (a.rank() != b.rank()) return true;
+  for (int axis = 1; axis < a.rank(); ++axis) {
+    if (a[axis] != b[axis]) return true;
+  }
+  return false;
 }
 
 /// Whether the blobs have the layouts of the option.
@@ -248,10 +251,30 @@ void seed_on_device(Plan& plan, const ComputeDevice& device, const Action& actio
   });
 }
 
+SpanKind span_kind(const Action& action) {
+  switch (action.kind) {
+    case Action::Kind::forward:
+      return action.again ? SpanKind::recompute : SpanKind::forward;
+    case Action::Kind::backward:
+      return SpanKind::backward;
+    case Action::Kind::sum:
+      return SpanKind::sum;
+    default:
+      return SpanKind::seed;
+  }
+}
+
 }  // namespace
 
 void run_action(Plan& plan, const Action& action) {
+  if (action.kind == Action::Kind::complete) {
+    if (plan.on_gradient) plan.on_gradient(action.segment);
+    return;
+  }
   ProgramNode& node = (*plan.program)[action.node];
+  const Span span(span_kind(action), [&] {
+    return SpanText{node.layer->name(), node.is_conversion() ? "Conversion" : node.layer->type()};
+  });
   const ComputeDevice device =
       plan.context->on_gpu() ? ComputeDevice(plan.context->backend()) : ComputeDevice();
   switch (action.kind) {
@@ -277,11 +300,9 @@ void run_action(Plan& plan, const Action& action) {
     case Action::Kind::sum:
       return add(device, action.parts, *action.into);
     case Action::Kind::complete:
-      if (plan.on_gradient) plan.on_gradient(action.segment);
-      return;
     case Action::Kind::losses:
     case Action::Kind::update:
-      return;  // of who queues an iteration (queued.hpp)
+      return;  // above; of who queues an iteration (queued.hpp)
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/parallel.hpp"
+#include "core/spans.hpp"
 #include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
 #include "model/upgrade/upgrade.hpp"
@@ -343,17 +344,28 @@ void run_iteration(Plan& plan, const std::function<void()>& losses,
   }
   // Gradients overwrite values of the forward pass.
   const size_t done = plan.options.keep_all ? steps : 0;
+  std::optional<Span> pass;
+  const auto begin_span = [&](const char* name) {
+    if (!pass) pass.emplace(SpanKind::pass, [&] { return name; });
+  };
   recorded(program, program.recorded_iteration, all).run(plan, [&](size_t i) {
     if (i < steps) {
+      begin_span("forward");
       // Steps before it may have run as records.
       plan.done = i;
       return run_step(plan, i);
     }
     if (all[i].kind == Action::Kind::losses) {
       plan.done = done;
-      return losses();
+      losses();
+      return pass.reset();
     }
-    if (all[i].kind == Action::Kind::update) return taking_memory(plan, update);
+    if (all[i].kind == Action::Kind::update) {
+      pass.reset();
+      const Span span(SpanKind::update, [] { return "update"; });
+      return taking_memory(plan, update);
+    }
+    begin_span("backward");
     run_action(plan, all[i]);
   });
   plan.done = done;
@@ -473,6 +485,7 @@ RunState& Net::run_state() {
 }
 
 double Net::forward() {
+  const Span span(SpanKind::pass, [] { return "forward"; });
   Plan& plan = *plan_;
   const ThreadScope threads(plan.context->threads());
   begin_pass(plan);
@@ -499,6 +512,7 @@ double Net::forward(size_t first, size_t last) {
 }
 
 void Net::backward() {
+  const Span span(SpanKind::pass, [] { return "backward"; });
   Plan& plan = *plan_;
   check_ran(plan, "backward");
   const ThreadScope threads(plan.context->threads());

@@ -7,6 +7,7 @@
 #include "core/device_run.hpp"
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
+#include "core/spans.hpp"
 #include "net/not_finite.hpp"
 #include "net/plan.hpp"
 
@@ -127,6 +128,7 @@ bool is_host_seed(const Plan& plan, const Action& action) {
 }
 
 void queue_forward(Net& net, bool first_pass) {
+  const Span span(SpanKind::pass, [] { return "forward"; });
   Plan& plan = Plan::of(net);
   const ThreadScope threads(plan.context->threads());
   begin_pass(plan);

@@ -45,8 +45,9 @@ void offer_ranges(const Plan& plan, Program& program) {
       if (writer == nullptr) continue;
       const ProgramNode& maker = program[program[read].maker];
       const auto top = std::ranges::find(maker.makes, read) - maker.makes.begin();
-      program[read].may_be_range =
-          in_node(maker, [&] { return writer->take_ranges(static_cast<size_t>(top), stride); });
+      program[read].may_be_range = in_node(maker, [&] {
+        return writer->take_ranges(static_cast<size_t>(top), joins->joined_rows(), stride);
+      });
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "python/batches_ahead.hpp"
 
+#include <nanobind/nanobind.h>
+
 #include <algorithm>
 #include <chrono>
 #include <system_error>
@@ -13,16 +15,22 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{50};
 
-/// Those that exist, for stop_all(). It outlives what is static, as layers may.
+/// Those that exist, and the threads that destroy nets, for stop_all(). It outlives what is static,
+/// as layers may.
 struct All {
   std::mutex mutex;
   std::vector<BatchesAhead*> sources;
+  std::mutex ending_mutex;  // guards all below
+  std::condition_variable ended;
+  int ending = 0;
 };
 
 All& all() {
   static auto* const made = new All();
   return *made;
 }
+
+thread_local bool makes_batches = false;
 
 }  // namespace
 
@@ -51,8 +59,35 @@ BatchesAhead::~BatchesAhead() {
 }
 
 void BatchesAhead::stop_all() {
-  const std::lock_guard lock(all().mutex);
-  for (BatchesAhead* const source : all().sources) source->stop();
+  {
+    const std::lock_guard lock(all().mutex);
+    for (BatchesAhead* const source : all().sources) source->stop();
+  }
+  std::unique_lock lock(all().ending_mutex);
+  all().ended.wait(lock, [] { return all().ending == 0; });
+}
+
+bool BatchesAhead::makes_them_here() { return makes_batches; }
+
+void BatchesAhead::destroy_elsewhere(std::shared_ptr<void> net) {
+  const auto count = [](int more) {
+    const std::lock_guard lock(all().ending_mutex);
+    all().ending += more;
+    all().ended.notify_all();
+  };
+  count(1);
+  auto* const left = new std::shared_ptr<void>(std::move(net));
+  try {
+    std::thread([left, count] {
+      {
+        const nanobind::gil_scoped_acquire gil;
+        delete left;
+      }
+      count(-1);
+    }).detach();
+  } catch (const std::system_error&) {  // the net is left where it is
+    count(-1);
+  }
 }
 
 void BatchesAhead::stop() {
@@ -68,6 +103,7 @@ void BatchesAhead::stop() {
 }
 
 void BatchesAhead::work() {
+  makes_batches = true;
   std::unique_lock lock(mutex_);
   for (;;) {
     // One more slot has the batch that is in use.

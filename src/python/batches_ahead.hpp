@@ -45,6 +45,12 @@ class BatchesAhead {
   /// Ends the thread and drops what it has made. The next next() starts it again.
   void stop();
 
+  /// Whether this is a thread that makes batches. What it runs may collect the garbage of Python,
+  /// and with it the net that its batches are for, which would wait here for this thread.
+  static bool makes_them_here();
+  /// Destroys a net, in a thread of its own, with the GIL.
+  static void destroy_elsewhere(std::shared_ptr<void> net);
+
   /// Ends all threads, before the interpreter ends. Without the GIL.
   static void stop_all();
 

@@ -16,6 +16,7 @@
 #include "net/plan.hpp"
 #include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
+#include "python/batches_ahead.hpp"
 #include "python/blob.hpp"
 #include "python/errors.hpp"
 #include "python/in_place.hpp"
@@ -36,8 +37,12 @@ NetHolder::NetHolder(std::shared_ptr<Context> context, std::shared_ptr<void> own
     : context_(std::move(context)), owner_(std::move(owner)), busy_(std::move(busy)), net_(&net) {}
 
 NetHolder::~NetHolder() {
-  // The threads that it would wait for are not in this process.
-  if (is_forked()) static_cast<void>(own_.release());
+  if (is_forked()) {  // the threads that it would wait for are not in this process
+    static_cast<void>(own_.release());
+  } else if (own_ && BatchesAhead::makes_them_here()) {
+    BatchesAhead::destroy_elsewhere(
+        {own_.release(), [context = context_](Net* net) { delete net; }});
+  }
 }
 
 namespace {

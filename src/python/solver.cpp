@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,7 +18,10 @@
 
 #include "crema/solver.hpp"
 #include "model/upgrade/upgrade.hpp"
+#include "monitor/recorder.hpp"
+#include "monitor/run_folder.hpp"
 #include "proto/solver.pb.h"
+#include "python/batches_ahead.hpp"
 #include "python/context.hpp"
 #include "python/errors.hpp"
 #include "python/fork.hpp"
@@ -25,6 +29,7 @@
 #include "python/log.hpp"
 #include "python/messages.hpp"
 #include "python/net.hpp"
+#include "solver/overrides.hpp"
 
 namespace crema::python {
 namespace {
@@ -41,7 +46,10 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
                const SolverOptions& options)
       : context_(std::move(context)),
         param_(param),
+        set_param_(param),
         solver_(std::make_unique<Solver>(param, map, *context_, options)) {
+    SourceMap places = map;
+    Overrides(options.set).apply(set_param_, places);
     solver_->poll = [this] { return poll(); };
     solver_->before_iteration = [this] {
       call(before_iteration);
@@ -59,14 +67,49 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     };
   }
   ~SolverHolder() {
-    // The threads that it would wait for are not in this process.
-    if (is_forked()) static_cast<void>(solver_.release());
+    if (is_forked()) {  // the threads that it would wait for are not in this process
+      static_cast<void>(recorder_.release());
+      static_cast<void>(solver_.release());
+    } else if (BatchesAhead::makes_them_here()) {
+      recorder_.reset();
+      BatchesAhead::destroy_elsewhere(
+          {solver_.release(), [context = context_](Solver* solver) { delete solver; }});
+    }
   }
   SolverHolder(const SolverHolder&) = delete;
   SolverHolder& operator=(const SolverHolder&) = delete;
 
   Solver& solver() { return *solver_; }
   const SolverParameter& param() const { return param_; }
+
+  /// Records in the folder of a run; "": in runs/<net>-<n>, or, of a run that goes on, in its own.
+  /// Returns the folder.
+  std::string start_recording(std::string folder, bool goes_on) {
+    if (folder.empty() && goes_on && is_run_folder(solver_->run_folder()))
+      folder = solver_->run_folder();
+    if (folder.empty()) folder = make_numbered_run("runs", solver_->net().name());
+    const bool is_run = is_run_folder(folder);
+    if (is_run && !goes_on)
+      throw Error("'", folder, "' has a run already; resume it, or give another run_dir");
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    if (failed) throw Error("cannot make the folder '", folder, "': ", failed.message());
+    const RunInfo info = describe_run(*solver_, set_param_);
+    recorder_.reset();
+    recorder_ = std::make_unique<Recorder>(*solver_, set_param_, info, folder,
+                                           RecorderOptions{.resumed = is_run});
+    recorder_->attach();
+    return folder;
+  }
+  /// `failure`: the message of what ended it.
+  void end_recording(bool finished, const std::string& failure) {
+    if (!recorder_) return;
+    recorder_->end(!failure.empty() ? RunRecord::FAILED
+                   : finished       ? reason_of(solver_->end())
+                                    : RunRecord::STOPPED,
+                   failure);
+    recorder_.reset();
+  }
 
   SharedNet net() { return shared(solver_->net()); }
   std::vector<SharedNet> test_nets() {
@@ -186,8 +229,10 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
 
   std::shared_ptr<Context> context_;
   SolverParameter param_;
+  SolverParameter set_param_;  // with the settings of the caller
   std::shared_ptr<std::recursive_mutex> busy_ = std::make_shared<std::recursive_mutex>();
   std::unique_ptr<Solver> solver_;
+  std::unique_ptr<Recorder> recorder_;      // ends before the solver
   std::optional<nb::python_error> raised_;  // by a signal
   std::mutex reports_mutex_;
   std::vector<IterationReport> reports_;
@@ -343,6 +388,22 @@ void bind_solver(nb::module_& module) {
   type.def("resume", [](const SharedSolver& self) {
     return decoded(self.holder->alone([&] { return self.holder->solver().resume(); }));
   });
+  type.def("start_recording", [](const SharedSolver& self, const nb::bytes& folder, bool goes_on) {
+    const std::string name = string_of(folder);
+    std::string made;
+    self.holder->alone([&] {
+      made = self.holder->start_recording(name, goes_on);
+      return true;
+    });
+    return decoded(made);
+  });
+  type.def("end_recording",
+           [](const SharedSolver& self, bool finished, const std::string& failure) {
+             self.holder->alone([&] {
+               self.holder->end_recording(finished, failure);
+               return true;
+             });
+           });
   bind_hook(type, "before_iteration", &SolverHolder::before_iteration);
   bind_hook(type, "before_update", &SolverHolder::before_update);
   bind_hook(type, "on_iteration", &SolverHolder::on_iteration);

@@ -107,6 +107,8 @@ void save_weights(const TrainingState& run, bool with_diffs, NetParameter& out) 
   run.train->save(out, with_diffs);
   Origin& origin = *out.mutable_origin();
   if (run.origin != nullptr) origin.MergeFrom(*run.origin);
+  // Weights of two runs that are alike are the same to the byte; states name the folder.
+  origin.clear_run();
   origin.set_iteration(run.iteration);
   if (run.keeper != nullptr) run.keeper->save(run.iteration, run.best, origin);
   if (!run.solver_file.empty()) origin.set_solver(run.solver_file);
@@ -265,6 +267,8 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
   SolverState state;
   state.set_iter(run.iteration);
   *state.mutable_origin() = net.origin();
+  if (run.origin != nullptr && !run.origin->run().empty())
+    state.mutable_origin()->set_run(run.origin->run());
   state.set_learned_net(weights);
   state.set_learned_net_values(values_checksum(net));
   if (run.average) {

@@ -58,6 +58,9 @@ std::string Solver::snapshot() { return trainer_->snapshot(); }
 void Solver::restore(const std::string& solverstate) { trainer_->restore(solverstate); }
 std::string Solver::resume() { return trainer_->resume(); }
 
+void Solver::set_run_folder(const std::string& folder) { trainer_->set_run_folder(folder); }
+std::string Solver::run_folder() const { return trainer_->run_folder(); }
+
 std::optional<Solver::Best> Solver::best() const { return trainer_->best(); }
 
 bool Solver::has_snapshot(const SolverParameter& param, const SourceMap& source) {

@@ -9,6 +9,7 @@
 
 #include "core/data_source.hpp"
 #include "core/memory_error.hpp"
+#include "core/spans.hpp"
 #include "crema/debug_info.hpp"
 #include "data/batches/in_step.hpp"
 #include "model/partial_copy.hpp"
@@ -16,6 +17,7 @@
 #include "model/source_map.hpp"
 #include "net/not_finite.hpp"
 #include "net/queued.hpp"
+#include "net/scores.hpp"
 #include "onnx/importing/net_file.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
@@ -47,6 +49,15 @@ std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver,
                                  source.options);
   }
   return std::make_unique<Net>(source.file, context, source.options);
+}
+
+/// The blobs of the net that have scores of classes.
+std::vector<std::string> scores_of(const NetSource& net) {
+  if (net.changed) return score_blobs(*net.changed, net.options);
+  if (net.inlined) return score_blobs(*net.inlined, net.options);
+  NetParameter read;
+  read_net(net.file, read);
+  return score_blobs(read, net.options);
 }
 
 /// The message of the net, to be changed.
@@ -210,6 +221,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
     shared.options.keep_all = options.keep_all;
     shared.options.run = &run_;
     shared.options.graphs = options.graphs;
+    if (options.keep_scores) shared.options.keep = scores_of(shared);
     if (param.debug_info()) shared.options.fuse = false;
     in_test_net(test_nets_.size(), [&] {
       test_nets_.push_back(build_net(shared, source, context_));
@@ -459,6 +471,7 @@ bool Trainer::asked_to_stop() {
 }
 
 IterationReport Trainer::iterate() {
+  const Span span(SpanKind::iteration, [&] { return text("iteration ", iteration_); });
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   IterationReport report;
@@ -521,6 +534,7 @@ UpdateStep Trainer::update_step() const {
 }
 
 void Trainer::update() {
+  const Span span(SpanKind::update, [] { return "update"; });
   ParameterArena& arena = net_->params();
   arena.settle_gradients();
   double norm = 0;

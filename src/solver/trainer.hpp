@@ -68,6 +68,8 @@ class Trainer {
   void restore(const std::string& solverstate);
   std::string resume();
   std::optional<Solver::Best> best() const;
+  void set_run_folder(const std::string& folder);
+  std::string run_folder() const;
 
  private:
   class TestScope;

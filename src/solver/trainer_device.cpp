@@ -6,6 +6,7 @@
 
 #include "core/data_source.hpp"
 #include "core/device_run.hpp"
+#include "core/spans.hpp"
 #include "crema/debug_info.hpp"
 #include "crema/parameter_arena.hpp"
 #include "data/batches/in_step.hpp"
@@ -48,6 +49,7 @@ bool Trainer::is_looked_at(int iteration) const {
 }
 
 void Trainer::queue_iteration() {
+  const Span span(SpanKind::iteration, [&] { return text("iteration ", iteration_); });
   const auto start = Clock::now();
   QueuedIteration queued;
   IterationReport& report = queued.report;
@@ -131,6 +133,7 @@ void Trainer::observe_now() {
 }
 
 void Trainer::queue_update() {
+  const Span span(SpanKind::update, [] { return "update"; });
   ParameterArena& arena = net_->params();
   arena.settle_gradients();
   const UpdateInfo shown(*net_);

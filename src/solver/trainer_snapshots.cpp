@@ -109,6 +109,10 @@ void Trainer::keep_best(const std::vector<TestReport>& reports) {
   }
 }
 
+void Trainer::set_run_folder(const std::string& folder) { origin_->set_run(folder); }
+
+std::string Trainer::run_folder() const { return origin_->run(); }
+
 std::optional<Solver::Best> Trainer::best() const { return keeper_->best(); }
 
 void Trainer::write_best(double value) {
@@ -227,6 +231,7 @@ void Trainer::restore_from(SavedSnapshot& snapshot, bool back) {
     iteration_ = state.iteration;
     if (!back) compare_settings(saved.origin());
     *origin_->mutable_tested() = saved.origin().tested();
+    origin_->set_run(saved.origin().run());
     origin_->clear_tested_at();
     if (saved.origin().has_tested_at()) origin_->set_tested_at(saved.origin().tested_at());
     // The files of another prefix are no snapshot of this run.

@@ -47,6 +47,34 @@ Tensor tensor_of(const Shape& shape, const std::vector<float>& values) {
   return tensor;
 }
 
+// Two boxes of one class: which is the first one follows from the last bits of their scores.
+TEST_F(CompareNets, DetectionsOfEqualScoresMayChangePlaces) {
+  Net boxes = net(input("offsets", "dim: 1 dim: 8") + input("scores", "dim: 1 dim: 4") +
+                  input("priors", "dim: 1 dim: 2 dim: 8") +
+                  "layer { name: 'out' type: 'DetectionOutput' bottom: 'offsets' bottom: 'scores' "
+                  "bottom: 'priors' top: 'out' detection_output_param { num_classes: 2 "
+                  "confidence_threshold: 0.1 } }");
+  set(boxes.input("offsets"), std::vector<float>(8, 0));
+  set(boxes.input("priors"), {0.1F, 0.1F, 0.2F, 0.2F, 0.6F, 0.6F, 0.9F, 0.9F,  //
+                              0.1F, 0.1F, 0.2F, 0.2F, 0.1F, 0.1F, 0.2F, 0.2F});
+  const auto exchanged = [&](float second) {
+    set(boxes.input("scores"), {0.1F, 0.9F, 0.1F, second});
+    boxes.forward();
+    const Tensor rows = boxes.output("out");
+    EXPECT_EQ(rows.shape(), (Shape{1, 1, 2, 7}));
+    std::vector<float> values;
+    for (int64_t i = 0; i < 14; ++i) values.push_back(static_cast<float>(rows.at((i + 7) % 14)));
+    return difference_of_blob(boxes, "out", tensor_of(rows.shape(), values));
+  };
+  EXPECT_LT(exchanged(0.899999F).absolute, 1e-5);
+  EXPECT_GT(exchanged(0.899F).absolute, 0.3);
+  // A box that is another one is seen.
+  Tensor other(boxes.output("out").shape());
+  other.copy_from(boxes.output("out"));
+  other.overwrite<float>()[3] += 0.25F;
+  EXPECT_NEAR(difference_of_blob(boxes, "out", other).absolute, 0.25, 1e-6);
+}
+
 TEST_F(CompareNets, TheSameNetGivesTheSame) {
   const std::string layers = input("x", "dim: 2 dim: 3") + power("x", "a", 2) + power("a", "y", 3);
   Net a = net(layers), b = net(layers);

@@ -1,4 +1,4 @@
-// The schedule of points and ranges in a device's stream, on a device that notes what it is asked.
+// The schedule of points in a device's stream, on a device that notes what it is asked.
 #include "analysis/device_times.hpp"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "analysis/profile.hpp"
 #include "support/fake_context.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
@@ -18,7 +17,6 @@ namespace {
 using test::net_param;
 using testing::DoubleEq;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 // All of it runs on the device. Concat is one kernel.
 constexpr const char* kNet = R"(
@@ -114,59 +112,6 @@ TEST(DeviceTimes, AStepIsNearTheCeilingThatItIsNearestTo) {
   EXPECT_EQ(share(true, 1e5, 2e9), "0.25 bf16");
   EXPECT_EQ(share_of({}, step, true, 1, 1e5, 2e9).share, 0);
   EXPECT_EQ(share_of(ceilings, step, true, 0, 1e5, 2e9).share, 0);
-}
-
-TEST(Profile, EachStepIsARangeAndNothingWaits) {
-  if (test::kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA";
-  FakeContext fake;
-  Net net(net_param(text("force_backward: true", kNet)), fake.context());
-  int updates = 0;
-  const std::vector<TraceEvent> events =
-      profile_net(net, {.iterations = 1, .update = [&] { ++updates; }});
-  EXPECT_EQ(updates, kFirstIterations + 1);
-  const DeviceNotes& notes = fake.device().notes;
-  const auto first = std::ranges::find(notes, "start"), last = std::ranges::find(notes, "stop");
-  ASSERT_TRUE(first < last && last != notes.end());
-  EXPECT_EQ(std::ranges::count(notes.begin(), first, "end"), 0) << "a range before the first one";
-  DeviceNotes ranges;
-  std::vector<std::string> open;
-  for (auto entry = first; entry != last; ++entry) {
-    if (entry->starts_with("begin ")) {
-      open.push_back(entry->substr(6));
-      ranges.push_back(std::string(open.size() - 1, ' ') + open.back());
-    } else if (*entry == "end") {
-      ASSERT_FALSE(open.empty());
-      open.pop_back();
-    }
-  }
-  EXPECT_TRUE(open.empty());
-  EXPECT_THAT(ranges, ElementsAre("iteration 0", " forward", "  x forward", "  lrn forward",
-                                  "  cat forward", "  loss forward", " backward", "  loss backward",
-                                  "  cat backward", "  lrn backward", " update"));
-  const DeviceNotes waits(first + 1, last);
-  EXPECT_EQ(std::ranges::count(waits, "wait"), 1) << "the one that reads the points";
-  size_t on_device = 0;
-  for (const TraceEvent& event : events) {
-    EXPECT_GE(event.duration, 0) << event.name;
-    if (event.on_device) ++on_device;
-    if (event.on_device && event.name == "cat forward") {
-      EXPECT_EQ(event.duration, 1000);
-    }
-  }
-  EXPECT_EQ(events.size(), 2 * ranges.size());
-  EXPECT_EQ(on_device, ranges.size());
-}
-
-TEST(Profile, OnTheHostThereAreTimes) {
-  Context context;
-  Net net(net_param(kNet), context, {.phase = Phase::test});
-  const std::vector<TraceEvent> events =
-      profile_net(net, {.iterations = 2, .with_backward = false});
-  EXPECT_EQ(events.size(), 2 * (2 + net.steps().size()));
-  const std::string json = trace_json(events);
-  EXPECT_THAT(json, HasSubstr(R"("name": "lrn forward", "cat": "LRN", "ts": )"));
-  EXPECT_THAT(json, HasSubstr(R"("name": "iteration 1", "cat": "iteration")"));
-  EXPECT_THAT(json, testing::Not(HasSubstr(R"("tid": 2, "name": "lrn forward")")));
 }
 
 }  // namespace

@@ -365,6 +365,9 @@ TEST(RowsOfAWiderTensor, Errors) {
   refused(0, 4, 22, {"22 bytes apart"});
   refused(12, 4, 20, {"4 rows", "12", "80 bytes"});
   refused(84, 4, 20, {"84", "80 bytes"});
+  // Rows without elements are not 0 bytes apart, which would say that the tensor is dense.
+  Tensor none(Shape{4, 0});
+  expect_error([&] { none.bind_rows(whole.memory(), 0, 4, 0); }, {"0 bytes apart"});
   part.bind_rows(whole.memory(), 8, 4, 20);
 }
 

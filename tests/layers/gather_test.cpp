@@ -43,6 +43,18 @@ TEST(Gather, IndicesOfTheSettings) {
   EXPECT_THAT(one.bottom_diff(0), ElementsAre(0, 5, 0, 6));
 }
 
+// In f32, -1 + n became n - 2.
+TEST(Gather, NegativeIndicesOfALongAxis) {
+  constexpr int64_t kCount = (int64_t{1} << 24) + 2;
+  std::vector<double> values(kCount);
+  values[kCount - 1] = 1;
+  values[kCount - 2] = 2;
+  LayerRun run(gather("", given({kCount}, values), given({3}, {-1, -2, -3})),
+               {.dtype = DType::f32});
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(1, 2, 0));
+}
+
 TEST(Gather, AScalarIndexTakesTheAxisAway) {
   LayerRun run(gather("axis: 1", given({2, 3}, {1, 2, 3, 4, 5, 6}), given({}, {1})));
   run.forward();

@@ -106,6 +106,23 @@ TEST(ImportGraph, OpenSizesAreGivenOrOne) {
   EXPECT_THAT(import_error(model.message, {.shapes = wrong}), HasSubstr("'xx'"));
 }
 
+TEST(ImportGraph, ShapesForOpenSizesAlone) {
+  TestModel open, fixed;
+  open.input("x", {-1, 3}).node("Relu", {"x"}, {"y"}).output("y");
+  fixed.input("x", {2, 3}).node("Relu", {"x"}, {"y"}).output("y");
+  ImportOptions options;
+  options.open_shapes["x"] = Shape{5, 3};
+  EXPECT_EQ(import_model(open.message, options).outputs[0].shape, (Shape{5, 3}));
+  EXPECT_EQ(import_model(fixed.message, options).outputs[0].shape, (Shape{2, 3}));
+  options.shapes["x"] = Shape{4, 3};
+  EXPECT_EQ(import_model(open.message, options).outputs[0].shape, (Shape{4, 3}));
+  options = {};
+  options.open_shapes["x"] = Shape{5, 3, 1};
+  EXPECT_EQ(import_model(open.message, options).outputs[0].shape, (Shape{1, 3}));
+  fixed.weight("w", Shape{1}).input("w", {1});
+  EXPECT_THAT(input_names(fixed.message), testing::ElementsAre("x"));
+}
+
 TEST(ImportGraph, ReshapeLeavesTheBatchOpen) {
   TestModel model;
   model.input("x", {-1, 4, 2}).node("Shape", {"x"}, {"shape"});
@@ -174,6 +191,15 @@ TEST(ImportGraph, TheChosenBranchStays) {
   open.graph().clear_initializer();
   open.input("c", {}, TensorProto::BOOL);
   EXPECT_THAT(import_error(open.message), HasSubstr("condition 'c'"));
+  // What the other branch would do is of no interest.
+  TestModel unknown = with_branches(1);
+  unknown.graph().mutable_node(0)->mutable_attribute(0)->mutable_g()->mutable_node(0)->set_op_type(
+      "Unheard");
+  EXPECT_THAT(import_error(unknown.message), HasSubstr("(Unheard)"));
+  EXPECT_THAT(import_error(unknown.message), HasSubstr("does not know this operator"));
+  unknown.graph().clear_initializer();
+  unknown.weight("c", Array::scalar(TensorProto::BOOL, 0));
+  EXPECT_EQ(types_of(import_model(unknown.message).net), "AbsVal");
 }
 
 TEST(ImportGraph, SparseInitialisers) {

@@ -278,6 +278,45 @@ TEST(ImportLayers, WeightsThatAreRepeatedForSamplesLearn) {
   EXPECT_EQ(net.layer(1).param_size(), 0);
 }
 
+TEST(ImportLayers, WhatStandsBesideSamplesTakesABatchOfAnySize) {
+  // The size of the batch is fixed by the model, or follows from a shape; a token that learns, or
+  // rows that are the same for all samples.
+  for (const int64_t batch : {1, 2, -1}) {
+    for (const bool learns : {true, false}) {
+      TestModel model;
+      model.input("x", {batch, 3, 4});
+      const int64_t rows = std::max<int64_t>(batch, 1);
+      if (learns) {
+        model.weight("class_token", Shape{1, 1, 4}).indices("ones", {1, 4}).indices("zero", {0});
+        model.node("Shape", {"x"}, {"shape"}).node("Gather", {"shape", "zero"}, {"n"});
+        model.node("Concat", {"n", "ones"}, {"to"}, {int_attribute("axis", 0)});
+        model.node("Expand", {"class_token", "to"}, {"token"});
+      } else {
+        model.indices("sizes", {rows, 1, 4}).node("ConstantOfShape", {"sizes"}, {"token"});
+      }
+      model.node("Concat", {"token", "x"}, {"y"}, {int_attribute("axis", 1)}).output("y");
+      const NetParameter net = expect_same(model);
+      ASSERT_EQ(types_of(net), "Parameter Expand Concat") << batch;
+      EXPECT_EQ(net.layer(1).param_size(), learns ? 0 : 1) << "lr_mult: 0";
+      Arrays inputs;
+      inputs.insert_or_assign("x", some_array(Shape{3, 3, 4}));
+      const std::vector<double> found = run_net(net, inputs).at("y");
+      ASSERT_EQ(found.size(), 3U * 4 * 4);
+      for (size_t sample = 0; sample < 3; ++sample) {
+        for (size_t c = 0; c < 4; ++c) EXPECT_EQ(found[sample * 16 + c], found[c]);
+        EXPECT_EQ(found[sample * 16 + 4], inputs.at("x").at(static_cast<int64_t>(sample * 12)));
+      }
+    }
+  }
+}
+
+TEST(ImportLayers, RowsThatDifferBySampleStay) {
+  TestModel model;
+  model.input("x", {2, 3, 4}).weight("rows", Shape{2, 1, 4});
+  model.node("Concat", {"rows", "x"}, {"y"}, {int_attribute("axis", 1)}).output("y");
+  EXPECT_EQ(types_of(expect_same(model)), "Parameter Concat");
+}
+
 TEST(ImportLayers, NamesOfDifferentExporters) {
   const auto name_of = [](const std::string& weight, const std::string& node) {
     TestModel model;

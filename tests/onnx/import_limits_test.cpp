@@ -1,5 +1,7 @@
-// What a short model must not do: fill the memory, run for hours, write files. And patterns that
-// are almost there.
+// What a short model must not do: fill the memory, run for hours, read and write other
+// files. And patterns that are almost there.
+#include <set>
+
 #include "imported_model.hpp"
 #include "onnx/exported_model.hpp"
 
@@ -56,11 +58,75 @@ TEST(ImportLimits, SparseTensorsAreNotWrittenOutAtAnySize) {
   EXPECT_THAT(import_error(initialiser.message), HasSubstr("when it is written out"));
 }
 
-TEST(ImportLimits, LayersThatWriteFiles) {
-  TestModel model;
-  model.input("x", {2, 3}).node("HDF5Output", {"x"}, {"y"}).output("y");
-  model.graph().mutable_node(0)->set_domain("crema");
-  EXPECT_THAT(import_error(model.message), HasSubstr("must not write files"));
+// A model that names /etc/passwd as a list of images must not have its lines shown.
+TEST(ImportLimits, LayersThatReadAndWriteFiles) {
+  const auto error_of = [](const std::string& type, const std::vector<AttributeProto>& attributes) {
+    TestModel model;
+    model.input("x", {2, 3}).node(type, {"x"}, {"y"}, attributes).output("y");
+    model.graph().mutable_node(0)->set_domain("crema");
+    return import_error(model.message);
+  };
+  const auto settings = [](const char* name, const char* value) {
+    return std::vector<AttributeProto>{string_attribute(name, value)};
+  };
+  constexpr const char* kRefused = "must not read and write files";
+  EXPECT_THAT(error_of("HDF5Output", {}), HasSubstr(kRefused));
+  for (const char* type : {"Data", "ImageData", "HDF5Data", "WindowData", "InfogainLoss"})
+    EXPECT_THAT(error_of(type, settings("source", "/etc/passwd")), HasSubstr(kRefused)) << type;
+  EXPECT_THAT(error_of("ImageData", settings("root_folder", "/")), HasSubstr("its root_folder"));
+  EXPECT_THAT(error_of("MemoryData", settings("transform_param", "mean_file: 'a'")),
+              HasSubstr("its mean_file"));
+  EXPECT_THAT(error_of("DetectionOutput", settings("save_file", "a.csv")),
+              HasSubstr("its save_file"));
+  EXPECT_THAT(error_of("DetectionOutput", settings("save_output_param", "output_format: 'VOC'")),
+              HasSubstr(kRefused));
+  EXPECT_THAT(error_of("VideoData", {}), HasSubstr("camera"));
+}
+
+// Whoever adds a text to the settings of a layer says here, or in layer_node.cpp, what it is.
+TEST(ImportLimits, AllTextsInSettingsAreKnown) {
+  static const std::set<std::string> kHarmless = {"bottom",
+                                                  "conv_algorithm",
+                                                  "conv_algos_override",
+                                                  "crop_mode",
+                                                  "display_name",
+                                                  "engine",
+                                                  "layer",
+                                                  "module",
+                                                  "name",
+                                                  "not_stage",
+                                                  "output_format",
+                                                  "param_str",
+                                                  "sampler_type",
+                                                  "stage",
+                                                  "top",
+                                                  "type",
+                                                  "op_type",
+                                                  "transform_type",
+                                                  "output_name_prefix",
+                                                  "domain"};
+  static const std::set<std::string> kFiles = {"class_map",      "class_names", "file_name",
+                                               "label_map_file", "mean_file",   "name_size_file",
+                                               "root_folder",    "save_file",   "softmax_tree",
+                                               "source",         "video_file",  "output_directory"};
+  using google::protobuf::Descriptor;
+  std::vector<const Descriptor*> open = {LayerParameter::descriptor()};
+  std::set<const Descriptor*> seen;
+  std::set<std::string> found;
+  while (!open.empty()) {
+    const Descriptor* const each = open.back();
+    open.pop_back();
+    // An operator of ONNX has texts of its own, and none of them names a file.
+    if (each->full_name().starts_with("crema.onnx.") || !seen.insert(each).second) continue;
+    for (int i = 0; i < each->field_count(); ++i) {
+      if (each->field(i)->message_type() != nullptr) open.push_back(each->field(i)->message_type());
+      if (each->field(i)->type() == google::protobuf::FieldDescriptor::TYPE_STRING)
+        found.insert(each->field(i)->name());
+    }
+  }
+  for (const std::string& name : found)
+    EXPECT_TRUE(kHarmless.contains(name) || kFiles.contains(name)) << name;
+  for (const std::string& name : kFiles) EXPECT_TRUE(found.contains(name)) << name;
 }
 
 // Two nodes may have one name: what the first call leaves out, the second may give.

@@ -4,6 +4,9 @@
 namespace crema::onnx::test {
 namespace {
 
+using testing::HasSubstr;
+using testing::Not;
+
 // A model of x (2, 3, 4), whose nodes `build` adds; its output is y.
 template <class Build>
 std::string layers_of(const Build& build, double tolerance = 1e-5) {
@@ -286,6 +289,131 @@ TEST(ImportPatterns, TransposesOfChannelsLastNetsMeet) {
              {ints_attribute("axes", {1, 2}), int_attribute("keepdims", 0)});
   model.output("y");
   EXPECT_EQ(types_of(expect_same(model)), "Convolution ReLU Scale Convolution Pooling Flatten");
+}
+
+// A block with squeeze and excitation and a sum, as Keras writes it: values have several readers,
+// and a Pad stands between Transposes.
+TEST(ImportPatterns, TransposesGoThroughValuesOfSeveralReaders) {
+  TestModel model(13);
+  const AttributeProto to_last = ints_attribute("perm", {0, 2, 3, 1});
+  const AttributeProto to_first = ints_attribute("perm", {0, 3, 1, 2});
+  model.input("x", {2, 6, 7, 4}).weight("w", Shape{4, 4, 1, 1}).weight("v", Shape{4, 4, 1, 1});
+  model.weight("d", Shape{4, 1, 3, 3}).weight("s", Shape{4, 4, 1, 1});
+  model.indices("pads", {0, 0, 1, 0, 0, 1, 2, 0});
+  model.node("Transpose", {"x"}, {"x1"}, {to_first})
+      .node("Conv", {"x1", "w"}, {"c"})
+      .node("Transpose", {"c"}, {"c1"}, {to_last})
+      .node("Relu", {"c1"}, {"r"})
+      .node("Pad", {"r", "pads"}, {"p"})
+      .node("Transpose", {"p"}, {"p1"}, {to_first})
+      .node("Conv", {"p1", "d"}, {"e"}, {int_attribute("group", 4)})
+      .node("Transpose", {"r"}, {"r1"}, {to_first})
+      .node("Conv", {"r1", "v"}, {"f"})
+      .node("Transpose", {"f"}, {"f1"}, {to_last})
+      .node("ReduceMean", {"f1"}, {"m"},
+            {ints_attribute("axes", {1, 2}), int_attribute("keepdims", 1)})
+      .node("Transpose", {"m"}, {"m1"}, {to_first})
+      .node("Conv", {"m1", "s"}, {"g"})
+      .node("Transpose", {"g"}, {"g1"}, {to_last})
+      .node("Sigmoid", {"g1"}, {"gate"})
+      .node("Mul", {"f1", "gate"}, {"q"})
+      .node("Add", {"q", "r"}, {"y"})
+      .output("y")
+      .output("e");
+  const std::string types = types_of(expect_same(model));
+  // One for the input, one for the output.
+  EXPECT_THAT(types, HasSubstr("Permute Convolution ReLU"));
+  EXPECT_THAT(types, HasSubstr("Pad Convolution"));
+  EXPECT_THAT(types, Not(HasSubstr("Arithmetic")));
+  size_t moves = 0;
+  for (size_t at = types.find("Permute"); at != std::string::npos;
+       at = types.find("Permute", at + 1))
+    ++moves;
+  EXPECT_EQ(moves, 2U) << types;
+}
+
+TEST(ImportPatterns, TransposesStayForReadersThatNeedThem) {
+  TestModel model;
+  const AttributeProto to_last = ints_attribute("perm", {0, 2, 3, 1});
+  model.input("x", {2, 3, 5, 4}).node("Transpose", {"x"}, {"t"}, {to_last});
+  model.node("Relu", {"t"}, {"y"}).node("Softmax", {"t"}, {"z"}, {int_attribute("axis", -1)});
+  model.output("y").output("z");
+  EXPECT_EQ(types_of(expect_same(model)), "Permute ReLU Softmax");
+}
+
+// As UpSampling2D of Keras and repeat_interleave of PyTorch.
+TEST(ImportPatterns, TilesBetweenMovesAreResize) {
+  TestModel model;
+  model.input("x", {2, 3, 4, 5}).indices("rows", {2, 3, 4, 1, 5}).indices("twice", {1, 1, 1, 2, 1});
+  model.indices("tall", {2, 3, 8, 5, 1}).indices("thrice", {1, 1, 1, 1, 3});
+  model.indices("end", {2, 3, 8, 15});
+  model.node("Reshape", {"x", "rows"}, {"a"}).node("Tile", {"a", "twice"}, {"b"});
+  model.node("Reshape", {"b", "tall"}, {"c"}).node("Tile", {"c", "thrice"}, {"d"});
+  model.node("Reshape", {"d", "end"}, {"y"}).output("y");
+  EXPECT_EQ(types_of(expect_same(model)), "Resize");
+  // Whole maps side by side are no such thing.
+  TestModel other;
+  other.input("x", {2, 3, 4, 5}).indices("twice", {1, 1, 2, 1}).indices("end", {2, 3, 8, 5});
+  other.node("Tile", {"x", "twice"}, {"a"}).node("Reshape", {"a", "end"}, {"y"}).output("y");
+  EXPECT_THAT(types_of(expect_same(other)), Not(HasSubstr("Resize")));
+}
+
+// As Keras writes LayerNormalization.
+TEST(ImportPatterns, LayerNormOfMoments) {
+  for (const bool pools : {false, true}) {
+    TestModel model(13);
+    model.input("x", {2, 5, 6}).number("eps", 1e-3);
+    model.weight("gamma", Shape{1, 1, 6}).weight("beta", Shape{1, 1, 6});
+    const auto mean = [&](const std::string& x, const std::string& y) {
+      if (pools) {
+        model.node("GlobalAveragePool", {x}, {y});
+      } else {
+        model.node("ReduceMean", {x}, {y}, {ints_attribute("axes", {2})});
+      }
+    };
+    mean("x", "m");
+    model.node("Neg", {"m"}, {"n"}).node("Sub", {"x", "m"}, {"d"}).node("Mul", {"d", "d"}, {"q"});
+    mean("q", "v");
+    model.node("Add", {"v", "eps"}, {"e"})
+        .node("Sqrt", {"e"}, {"s"})
+        .node("Reciprocal", {"s"}, {"i"})
+        .node("Mul", {"i", "gamma"}, {"f"})
+        .node("Mul", {"x", "f"}, {"xf"})
+        .node("Mul", {"n", "f"}, {"nf"})
+        .node("Add", {"nf", "beta"}, {"b"})
+        .node("Add", {"xf", "b"}, {"y"})
+        .output("y");
+    EXPECT_EQ(types_of(expect_same(model)), "LayerNorm");
+  }
+}
+
+// Keras lets indices of Embedding count from the end, which Gather does by itself.
+TEST(ImportPatterns, WrappedIndicesOfRows) {
+  for (const bool by_products : {false, true}) {
+    TestModel model(13);
+    model.input("x", {2, 3}).weight("table", Shape{5, 4});
+    model.weight("rows", Array::of_doubles(TensorProto::INT32, Shape{}, std::vector<double>{5}));
+    model.number("zero", 0);
+    model.node("Cast", {"x"}, {"i"}, {int_attribute("to", TensorProto::INT32)})
+        .node("Add", {"i", "rows"}, {"raised"})
+        .node("Cast", {"i"}, {"f"}, {int_attribute("to", TensorProto::FLOAT)})
+        .node("Less", {"f", "zero"}, {"low"});
+    if (by_products) {
+      model.node("Not", {"low"}, {"high"})
+          .node("Cast", {"high"}, {"high1"}, {int_attribute("to", TensorProto::INT32)})
+          .node("Cast", {"low"}, {"low1"}, {int_attribute("to", TensorProto::INT32)})
+          .node("Mul", {"i", "high1"}, {"kept"})
+          .node("Mul", {"low1", "raised"}, {"turned"})
+          .node("Add", {"turned", "kept"}, {"index"});
+    } else {
+      model.node("Where", {"low", "raised", "i"}, {"index"});
+    }
+    model.node("Gather", {"table", "index"}, {"y"}).output("y");
+    Arrays inputs;
+    const std::vector<double> words = {0, 4, 2, 1, 3, 2};
+    inputs.insert_or_assign("x", Array::of_doubles(TensorProto::FLOAT, Shape{2, 3}, words));
+    EXPECT_EQ(types_of(expect_same(model, inputs)), "Embed");
+  }
 }
 
 TEST(ImportPatterns, PadsJoinWhatReadsThem) {

@@ -236,5 +236,81 @@ TEST_F(OnnxTraps, AnyBatchRuns) {
   }
 }
 
+// The marks of sequences that may begin anywhere have no place in ONNX's operators: the steps are
+// nodes, and one layer again when they come back.
+TEST_F(OnnxTraps, StepsOfRecurrentLayersAreOneLayerAgain) {
+  const struct {
+    const char* type;
+    const char* settings;
+  } cases[] = {{"LSTM", ""}, {"GRU", ""}, {"GRU", "linear_before_reset: false"}};
+  for (const auto& [type, settings] : cases) {
+    const auto settings_of = [&](const char* more) {
+      return text("recurrent_param { num_output: 3 ", settings, " ", more, " }");
+    };
+    const auto recurrent = [&](const std::string& name, const std::string& x, const char* more) {
+      return "layer { name: '" + name + "' type: '" + type + "' bottom: '" + x +
+             "' bottom: 'cont' top: '" + name + "' " + settings_of(more) + " } ";
+    };
+    const std::string inputs =
+        input_layer("dim: 5 dim: 2 dim: 4") + input_layer("dim: 5 dim: 2", "cont");
+    Net net = net_of(inputs + recurrent("first", "x", "") + recurrent("second", "first", ""));
+    test::vary_parameters(net);
+    Tensor& cont = net.input("cont");
+    for (int64_t i = 0; i < 10; ++i) cont.overwrite<float>()[i] = i % 3 == 0 ? 0.F : 1.F;
+    const TempFolder folder;
+    for (const int opset : {13, 21}) {
+      save_onnx(net, folder.path("net.onnx"), {.opset = opset});
+      Net again(folder.path("net.onnx"), context_, {.phase = Phase::test, .fuse = false});
+      const NetComparison comparison = compare_nets(net, again, 1e-6);
+      EXPECT_TRUE(comparison.same(1e-6)) << type << ": " << comparison.relative();
+      for (const char* name : {"first", "second"}) {
+        ASSERT_TRUE(again.has_layer(name)) << type << " " << settings;
+        EXPECT_EQ(again.layer(name).type(), type);
+        const auto &own = net.layer(name).params(), &params = again.layer(name).params();
+        ASSERT_EQ(params.size(), own.size());
+        for (size_t p = 0; p < own.size(); ++p) {
+          ASSERT_EQ(params[p]->shape(), own[p]->shape());
+          for (int64_t i = 0; i < own[p]->data.count(); ++i)
+            EXPECT_EQ(params[p]->data.at(i), own[p]->data.at(i));
+        }
+      }
+    }
+    // States that are given, and both directions, stay steps that compute the same.
+    Net both = net_of(inputs + recurrent("y", "x", "bidirectional: true"));
+    test::vary_parameters(both);
+    EXPECT_EQ(test::round_trip(both), "") << type;
+  }
+}
+
+// A class token is repeated for as many samples as there are, not for those of the export.
+TEST_F(OnnxTraps, ATokenGoesToAnyBatch) {
+  Net net = net_of(
+      input_layer("dim: 2 dim: 3 dim: 4") +
+      "layer { name: 'token' type: 'Parameter' top: 'token' parameter_param { shape { dim: 1 dim: "
+      "1 "
+      "dim: 4 } } } "
+      "layer { name: 'each' type: 'Expand' bottom: 'token' bottom: 'x' top: 'each' expand_param { "
+      "dim: -2 dim: -1 dim: -1 } } "
+      "layer { name: 'y' type: 'Concat' bottom: 'each' bottom: 'x' top: 'y' }");
+  test::vary_parameters(net);
+  for (const bool open : {true, false}) {
+    const TempFolder folder;
+    save_onnx(net, folder.path("net.onnx"), {.dynamic_batch = open});
+    Net again(folder.path("net.onnx"), context_, {.phase = Phase::test});
+    for (const int64_t batch : {1, 2, 5}) {
+      for (Net* each : {&net, &again}) {
+        each->reshape_input("x", {batch, 3, 4});
+        each->reshape();
+      }
+      test::fill_inputs(net);
+      const NetComparison comparison = compare_nets(net, again, 0);
+      EXPECT_TRUE(comparison.same(0)) << batch << ": " << comparison.relative();
+      EXPECT_EQ(again.output("y").shape(), (Shape{batch, 4, 4}));
+    }
+    net.reshape_input("x", {2, 3, 4});
+    net.reshape();
+  }
+}
+
 }  // namespace
 }  // namespace crema

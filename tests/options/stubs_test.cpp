@@ -9,6 +9,7 @@
 #include "data/records/class_list.hpp"
 #include "data/records/datum.hpp"
 #include "model/hdf5_file.hpp"
+#include "monitor/board/board_server.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/image_files.hpp"
@@ -116,6 +117,13 @@ TEST(TarStub, SaysHowToGetIt) {
   if (test::kBuiltWithLibarchive)
     GTEST_SKIP() << "needs a build without libarchive: configure with CREMA_LIBARCHIVE=OFF";
   expect_error([] { open_tar("a.tar", "", {}); }, {"CREMA_LIBARCHIVE=ON"});
+}
+
+TEST(HttplibStub, TheBoardSaysHowToGetIt) {
+  if (test::kBuiltWithHttplib)
+    GTEST_SKIP() << "needs a build without cpp-httplib: configure with CREMA_HTTPLIB=OFF";
+  Board board({.folder = "runs"});
+  expect_error([&] { BoardServer(board, 0); }, {"CREMA_HTTPLIB=ON", "libcpp-httplib-dev"});
 }
 
 }  // namespace

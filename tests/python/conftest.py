@@ -1,6 +1,7 @@
 """Nets that the tests share, as texts of prototxts."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -8,6 +9,10 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))  # modules of layers in Python
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# Shells start what runs in the background with Ctrl-C ignored, and tests that press it would wait
+# for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

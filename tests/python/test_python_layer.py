@@ -470,3 +470,50 @@ layer { name: 'loss' type: 'Reduction' bottom: 'one' top: 'loss' loss_weight: 1 
         net.forward(data=np.ones((2, 3, 4, 5)))
         net.backward()
         assert (net.params["ip"][0].diff == 2 * is_written).all()
+
+
+COLLECTS = """
+import gc, threading
+import crema
+
+gc.disable()
+collects, gone = threading.Event(), threading.Event()
+
+class Collects(crema.Layer):
+    prefetch = 2
+    number = 0
+    def reshape(self, bottom, top): top[0].reshape(2)
+    def forward(self, bottom, top):
+        self.number += 1
+        top[0].data[...] = self.number
+        if self.number > 1:
+            assert collects.wait(60)
+            gc.collect()
+            top[0].data[...] = self.number
+    def __del__(self): gone.set()
+
+LAYERS = "layer { name: 'd' type: 'Python' top: 'd' python_param { module: '__main__' layer: 'Collects' } }"
+if %r:
+    owner = crema.Solver("base_lr: 1 lr_policy: 'fixed' max_iter: 9 snapshot_after_train: false net_param { "
+                         + LAYERS + " layer { name: 'ip' type: 'InnerProduct' bottom: 'd' top: 'ip' "
+                         "inner_product_param { num_output: 1 axis: 0 } } layer { name: 'l' "
+                         "type: 'Reduction' bottom: 'ip' top: 'l' loss_weight: 1 } }")
+    owner.on_iteration = lambda report, of=owner: None
+    owner.step(1)
+else:
+    owner = crema.Net(LAYERS)
+    owner.itself = owner
+    assert owner.forward()['d'][0] == 1
+del owner
+collects.set()
+assert gone.wait(60)
+print('ends')
+"""
+
+
+# The thread that made batches waited for itself, and the process aborted.
+@pytest.mark.parametrize("solves", [False, True])
+def test_the_thread_of_a_source_may_collect_its_own_net(solves):
+    done = subprocess.run([sys.executable, "-c", COLLECTS % solves], capture_output=True, text=True,
+                          timeout=100)
+    assert (done.returncode, done.stdout) == (0, "ends\n"), done.stderr

@@ -6,12 +6,17 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "support/temp_folder.hpp"
 
 namespace crema::test {
+
+/// Runs that tests start leave no folder in the working directory; those of run folders ask for
+/// one.
+inline const bool kNoRunFolders = ::setenv("CREMA_RUN_DIR", "none", 0) == 0;
 
 struct Output {
   int status = -1;

@@ -157,6 +157,19 @@ TEST_F(DetectCliTest, PrintsBoxesInPixelsOfEachImage) {
   EXPECT_TRUE(json.says("{\"image\": \"" + none + "\", \"detections\": []}\n")) << json.text;
 }
 
+TEST_F(DetectCliTest, RunsAModelOfOnnx) {
+  const std::string both = image("both.ppm", 96, 64);
+  const std::string net = write("net.prototxt", detector(kInput)), model = path("net.onnx");
+  const Output made = run("export-onnx --model " + net + " -o " + model);
+  ASSERT_EQ(made.status, 0) << made.text;
+  const std::string detect = "detect --scale 0.0078125 " + both + " --model ";
+  const Output expected = run(detect + net + " 2>/dev/null");
+  EXPECT_NE(expected.text, "");
+  const Output given = run(detect + model + " 2>/dev/null");
+  EXPECT_EQ(given.status, 0) << given.text;
+  EXPECT_EQ(given.text, expected.text);
+}
+
 TEST_F(DetectCliTest, SavesImagesWithTheBoxes) {
   const std::string photo = image("photo.ppm", 96, 64), none = image("none.ppm", 32, 48);
   const std::string detect = "detect --scale 0.0078125 --model " +

@@ -1,11 +1,15 @@
 // crema draw.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
+#include "data/images/image_decoder.hpp"
 #include "support/database.hpp"
 #include "tools/cli.hpp"
 
@@ -16,6 +20,15 @@ namespace fs = std::filesystem;
 
 class DrawCliTest : public CliTest {
  protected:
+  /// Of an image file.
+  static std::vector<uint8_t> gray_pixels(const std::string& file) {
+    const std::string bytes = read_file(file);
+    ImageDecoder decoder;
+    decoder.open(bytes, ColorMode::gray);
+    const Image image = decoder.whole();
+    return {image.bytes, image.bytes + image.height * image.width};
+  }
+
   std::string drawn() const {
     return write("draw.prototxt", R"(name: "a \"quoted\" net"
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }
@@ -114,16 +127,84 @@ layer { name: "b" type: "ReLU" bottom: "x" top: "y" })"));
   EXPECT_TRUE(output.says(R"([shape=plaintext label="y"])")) << output.text;
 }
 
+// PNG and PDF are our own picture, drawn by librsvg.
+TEST_F(DrawCliTest, ImagesNeedNoGraphviz) {
+  const std::string nowhere = "PATH=/nowhere " CREMA_TOOL;
+  const Output output = run("draw " + drawn() + " " + path("net.png"), nowhere);
+  if (output.says("or librsvg2-2")) GTEST_SKIP() << "needs librsvg: install the package librsvg2-2";
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_EQ(output.text, "");
+  const std::string png = read_file(path("net.png"));
+  ASSERT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n");
+  const auto big_endian = [&](size_t at) {
+    int value = 0;
+    for (size_t i = at; i < at + 4; ++i) value = value << 8 | static_cast<unsigned char>(png[i]);
+    return value;
+  };
+  // Two pixels for each of the SVG, whose boxes may be narrower: letters here may be wide.
+  EXPECT_EQ(run("draw " + drawn() + " " + path("net.svg"), nowhere).status, 0);
+  const std::string svg = read_file(path("net.svg"));
+  const auto side = [&](const std::string& name) {
+    return std::stoi(svg.substr(svg.find(' ' + name + "=\"") + name.size() + 3));
+  };
+  EXPECT_GE(big_endian(16), 2 * side("width"));
+  EXPECT_LT(big_endian(16), 3 * side("width"));
+  EXPECT_EQ(big_endian(20), 2 * side("height"));
+  ASSERT_EQ(run("draw --format pdf " + drawn() + " " + path("net.of"), nowhere).status, 0);
+  const std::string pdf = read_file(path("net.of"));
+  EXPECT_EQ(pdf.substr(0, 5), "%PDF-");
+  EXPECT_NE(pdf.find("%%EOF"), std::string::npos);
+#if CREMA_BUILT_WITH_LIBPNG || CREMA_BUILT_WITH_OPENCV
+  const std::vector<uint8_t> pixels = gray_pixels(path("net.png"));
+  ASSERT_EQ(pixels.size(),
+            static_cast<size_t>(big_endian(16)) * static_cast<size_t>(big_endian(20)));
+  const auto paper = std::count(pixels.begin(), pixels.end(), 255);
+  const auto dark = std::count_if(pixels.begin(), pixels.end(), [](uint8_t p) { return p < 96; });
+  const auto all = static_cast<double>(pixels.size());
+  EXPECT_GT(static_cast<double>(paper), 0.3 * all);
+  EXPECT_LT(static_cast<double>(paper), 0.95 * all) << "boxes have colours";
+  EXPECT_GT(static_cast<double>(dark), 0.005 * all) << "letters are dark";
+  EXPECT_LT(static_cast<double>(dark), 0.2 * all);
+#endif
+}
+
+TEST_F(DrawCliTest, FormatIsSaidInPlaceOfTheEnding) {
+  const Output svg = run("draw --format svg " + drawn());
+  EXPECT_EQ(svg.status, 0) << svg.text;
+  EXPECT_TRUE(svg.text.starts_with("<svg ")) << svg.text;
+  EXPECT_EQ(run("draw --format SVG " + drawn() + " " + path("net.png")).status, 0);
+  EXPECT_EQ(read_file(path("net.png")), svg.text);
+  EXPECT_EQ(run("draw --format dot " + drawn()).text, run("draw " + drawn()).text);
+  EXPECT_EQ(run("draw --format dot " + drawn() + " " + path("net")).status, 0);
+  EXPECT_TRUE(read_file(path("net")).starts_with("digraph"));
+  expect_refusal("draw --format bmp " + drawn(), {"--format bmp", "give an output"});
+  expect_refusal("draw --format svg --rankdir LR " + drawn(), {"direction LR", "Graphviz"});
+  expect_refusal("draw --format png " + drawn() + " " + path("no/net.png"), {"there is no folder"});
+}
+
 TEST_F(DrawCliTest, OtherPicturesAreMadeByGraphviz) {
   EXPECT_EQ(run("draw " + drawn() + " " + path("net.dot")).status, 0);
   EXPECT_TRUE(read_file(path("net.dot")).starts_with("digraph"));
   for (const std::string& output : {path("net"), path(".svg"), path("")})
     expect_refusal("draw " + drawn() + " " + output, {"says no kind of picture", "net.svg"});
-  for (const std::string& words : {path("net.png"), "--rankdir LR " + path("net.svg")}) {
-    const Output without = run("draw " + drawn() + " " + words, "PATH=/nowhere " CREMA_TOOL);
+  // A library that cannot be loaded stands in for none.
+  fs::create_directory(path("lib"));
+  std::ofstream(path("lib/librsvg-2.so.2")) << "none";
+  const std::string bare = "PATH=/nowhere LD_LIBRARY_PATH=" + path("lib") + " " CREMA_TOOL;
+  for (const std::string& words : {path("net.png"), path("net.pdf")}) {
+    const Output without = run("draw " + drawn() + " " + words, bare);
     EXPECT_EQ(without.status, 1) << without.text;
-    EXPECT_TRUE(without.says("install the package graphviz")) << without.text;
+    EXPECT_TRUE(without.says("install the package graphviz or librsvg2-2")) << without.text;
   }
+  const Output printed = run("draw --format png " + drawn(), bare);
+  EXPECT_EQ(printed.status, 1);
+  EXPECT_TRUE(printed.says("without librsvg (")) << printed.text;
+  EXPECT_TRUE(printed.says("install the package librsvg2-2")) << printed.text;
+  const Output sideways =
+      run("draw --rankdir LR " + drawn() + " " + path("net.svg"), "PATH=/nowhere " CREMA_TOOL);
+  EXPECT_EQ(sideways.status, 1) << sideways.text;
+  EXPECT_TRUE(sideways.says("install the package graphviz, or")) << sideways.text;
+  fs::remove_all(path("lib"));
   if (std::system("dot -V > /dev/null 2>&1") != 0)
     GTEST_SKIP() << "needs dot: install the package graphviz";
   const Output output = run("draw --rankdir LR " + drawn() + " " + path("net.svg"));

@@ -154,6 +154,11 @@ TEST_F(OnnxCliTest, AllOpsetsAndOptions) {
                          " --save_outputs " + path("y.npy"));
   ASSERT_EQ(ran.status, 0) << ran.text;
   EXPECT_EQ(read_npy(path("y.npy"), "y").shape(), (Shape{3, 3}));
+  const Output as_array =
+      run("import-onnx " + model_ + " -o " + path("three") + " --input " + path("x.npy"));
+  ASSERT_EQ(as_array.status, 0) << as_array.text;
+  EXPECT_NE(read_file(path("three/deploy.prototxt")).find("dim: 3\n      dim: 3\n"),
+            std::string::npos);
   const Output shaped = run("import-onnx " + model_ + " -o " + path("five") + " --shape 5x3x8x8");
   ASSERT_EQ(shaped.status, 0) << shaped.text;
   EXPECT_NE(read_file(path("five/deploy.prototxt")).find("dim: 5"), std::string::npos);
@@ -191,7 +196,7 @@ TEST_F(OnnxCliTest, PixelsBecomeWhatTheNetWasTrainedOn) {
 
 TEST_F(OnnxCliTest, RefusesWhatItCannotWrite) {
   expect_refusal("export-onnx -o " + model_, {"--model is missing"});
-  expect_refusal("export-onnx --model " + deploy_, {"o is missing", "NET.onnx"});
+  expect_refusal("export-onnx --model " + deploy_, {"-o is missing; give it as -o NET.onnx"});
   expect_refusal("export-onnx --model " + deploy_ + " -o " + path("net.txt"), {"ends in .onnx"});
   expect_refusal(exporting(deploy_), {"--model=FILE"});
   for (const char* opset : {"12", "24", "-1"})
@@ -216,10 +221,24 @@ TEST_F(OnnxCliTest, RefusesWhatItCannotWrite) {
   expect_says(random, {"without --weights", "fillers", "not trained"});
 }
 
+TEST_F(OnnxCliTest, AProofThatShowsNothingSaysSo) {
+  const char* const warning = "prob is the same for other inputs, so that the proof shows nothing";
+  EXPECT_FALSE(run(exporting()).says(warning));
+  std::string zeros = kNet;
+  const std::string filler = "\"xavier\"";
+  for (size_t at = zeros.find(filler); at != std::string::npos; at = zeros.find(filler, at + 1))
+    zeros.replace(at, filler.size(), "\"constant\"");
+  const Output constant =
+      run("export-onnx --model " + write("zeros.prototxt", zeros) + " -o " + path("zeros.onnx"));
+  EXPECT_EQ(constant.status, 0) << constant.text;
+  expect_says(constant, {warning, "--input"});
+  expect_says(run("import-onnx " + path("zeros.onnx") + " -o " + path("zeros")), {warning});
+}
+
 TEST_F(OnnxCliTest, RefusesWhatItCannotRead) {
   make_model();
   expect_refusal("import-onnx", {"takes one model"});
-  expect_refusal("import-onnx " + model_, {"o is missing", "FOLDER"});
+  expect_refusal("import-onnx " + model_, {"-o is missing; give it as -o FOLDER"});
   expect_refusal("import-onnx " + deploy_ + " -o " + path("a"), {"deploy.prototxt", "ONNX"});
   expect_refusal("import-onnx " + path("none.onnx") + " -o " + path("a"), {"none.onnx"});
   for (const char* shape : {"3x", "x", "0x3x8x8", "data=1x3x8xq"})

@@ -211,11 +211,11 @@ TEST_F(PathsCliTest, GraphvizSpeaksThroughTheMessage) {
   const auto with_dot = [&](const std::string& script) {
     const std::string dot = write("bin/dot", "#!/bin/sh\n" + script);
     fs::permissions(dot, fs::perms::owner_all);
-    return run("draw " + net() + " " + path("net.png"), "PATH=" + folder + ":$PATH " CREMA_TOOL);
+    return run("draw " + net() + " " + path("net.gif"), "PATH=" + folder + ":$PATH " CREMA_TOOL);
   };
   const Output fails = with_dot("echo 'Error: no fonts' >&2\nexit 3\n");
   EXPECT_EQ(fails.status, 1);
-  EXPECT_TRUE(fails.says("could not write '" + path("net.png") + "' (Error: no fonts);"))
+  EXPECT_TRUE(fails.says("could not write '" + path("net.gif") + "' (Error: no fonts);"))
       << fails.text;
   EXPECT_EQ(fails.count("\n"), 1) << fails.text;
   // More than a pipe holds.

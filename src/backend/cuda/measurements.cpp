@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "backend/cuda/activities.hpp"
 #include "backend/cuda/cuda_backend.hpp"
 #include "core/device_timer.hpp"
 #include "crema/error.hpp"
@@ -48,6 +49,8 @@ class CudaProfiler : public DeviceProfiler {
   void stop() override { cuda_check(cudaProfilerStop(), "cudaProfilerStop"); }
   void begin_range(const std::string& name) override { nvtxRangePushA(name.c_str()); }
   void end_range() override { nvtxRangePop(); }
+  std::string record_activities() override { return start_activities(); }
+  std::vector<DeviceActivity> activities() override { return stop_activities(); }
 };
 
 /// Sets how cuBLAS computes f32 as long as it lives.

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "core/spans.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -186,10 +187,12 @@ void DatumLoader::set_shape(ImageBatch& batch, const Shape& shape) const {
 }
 
 Image DatumLoader::augmented(const Record& record, const Image& opened, DrawnSteps& drawn) {
-  auto& [steps, size] = drawn;
+  auto& steps = drawn.steps;
+  const auto& size = drawn.size;
   const DecodePlan plan =
       plan_decoding({opened.height, opened.width}, decoder_.is_scalable(), steps);
-  const Image image = decoder_.pixels(plan.window, plan.eighths);
+  const Image image = pixels(plan.window, plan.eighths);
+  const Span span(SpanKind::transform, [] { return "change"; });
   return with_key(record, [&] {
     const Image changed = editor_.apply(image, plan.window, steps);
     if (changed.shape() != Shape{opened.channels, size.height, size.width})
@@ -199,8 +202,18 @@ Image DatumLoader::augmented(const Record& record, const Image& opened, DrawnSte
   });
 }
 
+Record DatumLoader::read(int64_t number) {
+  const Span span(SpanKind::read, [] { return "read"; });
+  return reader_->read(number);
+}
+
+Image DatumLoader::pixels(const ImageWindow& window, int eighths) {
+  const Span span(SpanKind::decode, [] { return "decode"; });
+  return decoder_.pixels(window, eighths);
+}
+
 void DatumLoader::load_one(ImageBatch& batch, size_t index) {
-  const Record record = reader_->read(batch.samples[index].record);
+  const Record record = read(batch.samples[index].record);
   try {
     load_record(record, batch, index);
   } catch (const std::bad_alloc&) {
@@ -242,9 +255,10 @@ void DatumLoader::load_record(const Record& record, ImageBatch& batch, size_t in
     targets_->place(planned.drawn.steps, transform.geometry(planned.image, placement));
   const Image image = transform.augmentation().has_steps() || !planned.drawn.steps.empty()
                           ? augmented(record, opened, planned.drawn)
-                          : decoder_.pixels(transform.window(opened, placement));
+                          : pixels(transform.window(opened, placement));
   const auto erasure = transform.augmentation().draw_erasure({shape[1], shape[2]}, random);
   const auto write = [&](auto* out) {
+    const Span span(SpanKind::transform, [] { return "crop, mirror"; });
     transform.cut(image, placement, out);
     if (erasure) with_key(record, [&] { transform.erase(*erasure, shape, placement, out); });
   };

@@ -70,6 +70,9 @@ class DatumLoader final : public BatchLoader<ImageBatch> {
  private:
   void set_shape(ImageBatch& batch, const Shape& shape) const;
   void load_one(ImageBatch& batch, size_t index);
+  /// As of reader_ and of decoder_, with a span each.
+  Record read(int64_t number);
+  Image pixels(const ImageWindow& window, int eighths = 8);
   void load_record(const Record& record, ImageBatch& batch, size_t index);
   /// Of the record that was opened last.
   void note_loss(const Record& record, ImageBatch& batch) const;

@@ -27,10 +27,9 @@ ImageInput::ImageInput(const ImageInputOptions& options) : options_(options) {
 
 int64_t ImageInput::samples() const { return options_.crop == ImageCrop::ten ? 10 : 1; }
 
-Image ImageInput::load(const std::string& path) {
+Image ImageInput::load(std::string_view file) {
   const Shape& sample = options_.sample;
-  read_file_bytes(path, bytes_);
-  const Image opened = decoder_.open(bytes_, sample[0] == 1 ? ColorMode::gray : ColorMode::color);
+  const Image opened = decoder_.open(file, sample[0] == 1 ? ColorMode::gray : ColorMode::color);
   opened_ = {.height = opened.height, .width = opened.width};
   const bool whole = options_.crop == ImageCrop::whole;
   const ImageSize size = whole ? ImageSize{sample[1], sample[2]} : options_.resize;
@@ -69,7 +68,16 @@ std::vector<Placement> ImageInput::placements(const Image& image) const {
 
 ImageSize ImageInput::read(const std::string& path, float* out) {
   try {
-    const Image image = load(path);
+    read_file_bytes(path, bytes_);
+  } catch (const Error& error) {
+    throw Error("image '", path, "': ", error.message()).about(error.path());
+  }
+  return read(bytes_, path, out);
+}
+
+ImageSize ImageInput::read(std::string_view file, const std::string& name, float* out) {
+  try {
+    const Image image = load(file);
     const Shape shape = transform_->output_shape(image);
     for (const Placement& placement : placements(image)) {
       transform_->cut(image, placement, cut_.data());
@@ -78,7 +86,7 @@ ImageSize ImageInput::read(const std::string& path, float* out) {
     }
     return opened_;
   } catch (const Error& error) {
-    throw Error("image '", path, "': ", error.message()).about(error.path());
+    throw Error("image '", name, "': ", error.message()).about(error.path());
   }
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/images/image_decoder.hpp"
@@ -46,11 +47,13 @@ class ImageInput {
   /// Writes (samples, C, H, W), and returns the size of the file's image, upright. Error, naming
   /// the file, if it is no image or too small.
   ImageSize read(const std::string& path, float* out);
+  /// The same of a file in memory; `name` is for messages.
+  ImageSize read(std::string_view file, const std::string& name, float* out);
   /// What the net's input lacks of the image read last.
   const ImageLoss& loss() const { return decoder_.loss(); }
 
  private:
-  Image load(const std::string& path);
+  Image load(std::string_view file);
   std::vector<Placement> placements(const Image& image) const;
 
   ImageInputOptions options_;

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/spans.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -42,7 +43,7 @@ PrefetchThreads::PrefetchThreads(const PrefetcherOptions& options, Sampler sampl
   slots_.resize(static_cast<size_t>(options.depth));
   for (Slot& slot : slots_) slot.batch = make_batch();
   try {
-    for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
+    for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this, i] { work(i); });
   } catch (const std::system_error& error) {
     const size_t started = threads_.size();
     stop();
@@ -66,7 +67,14 @@ void PrefetchThreads::stop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void PrefetchThreads::work() {
+void PrefetchThreads::count_ready() const {
+  if (SpanRecording::is_on())
+    record_counter(options_.name + ": batches ready",
+                   static_cast<double>(std::ranges::count(slots_, true, &Slot::ready)));
+}
+
+void PrefetchThreads::work(int thread) {
+  name_thread(text(options_.name, ": data thread ", thread + 1));
   Load load;
   std::exception_ptr broken;
   try {
@@ -77,7 +85,11 @@ void PrefetchThreads::work() {
 
   std::unique_lock guard(mutex_);
   for (;;) {
-    slot_free_.wait(guard, [this] { return stop_ || next_ticket_ < next_out_ + slots_.size(); });
+    const auto may_go_on = [this] { return stop_ || next_ticket_ < next_out_ + slots_.size(); };
+    if (!may_go_on()) {
+      const Span span(SpanKind::wait, [] { return "all batches are loaded"; });
+      slot_free_.wait(guard, may_go_on);
+    }
     if (stop_) return;
     const uint64_t ticket = next_ticket_++;
     Slot& mine = slot(ticket);
@@ -95,6 +107,7 @@ void PrefetchThreads::work() {
     guard.unlock();
     if (!error) {
       try {
+        const Span span(SpanKind::batch, [&] { return text("batch ", ticket); });
         load(*mine.batch, stop_);
       } catch (...) {
         error = std::current_exception();
@@ -104,6 +117,7 @@ void PrefetchThreads::work() {
 
     mine.error = error;
     mine.ready = true;
+    count_ready();
     if (ticket == next_out_) batch_ready_.notify_one();
   }
 }
@@ -114,6 +128,7 @@ Batch& PrefetchThreads::wait() {
   if (!next.ready) {
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
+    const Span span(SpanKind::wait, [&] { return SpanText{"wait for data", options_.name}; });
     wait_as_team(guard, batch_ready_, [&] { return next.ready; });
     wait_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
   }
@@ -126,6 +141,7 @@ void PrefetchThreads::release() {
     const std::lock_guard guard(mutex_);
     slot(next_out_).ready = false;
     ++next_out_;
+    count_ready();
   }
   slot_free_.notify_one();
 }

@@ -49,6 +49,7 @@ struct PrefetcherOptions {
   int depth = 4;  // number of batches loaded in advance
   /// Records of an epoch behind which a batch ends, as DataSource::BatchEnd; 0: nowhere.
   int64_t end = 0;
+  std::string name = {};  // whose batches these are, for traces
 };
 
 /// The part of a Prefetcher that is the same for all batches: threads, order and waiting.
@@ -84,8 +85,10 @@ class PrefetchThreads {
     bool ready = false;
   };
 
-  void work();
+  void work(int thread);
   void stop();
+  /// Notes, for traces, how many batches wait to be taken. The mutex is held.
+  void count_ready() const;
   Slot& slot(uint64_t ticket) { return slots_[ticket % slots_.size()]; }
 
   PrefetcherOptions options_;

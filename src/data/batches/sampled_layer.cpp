@@ -74,7 +74,8 @@ void SampledLayer::start() {
   first_ = cursor();
   Sampler sampler = make_sampler();
   sampler.seek(*first_);
-  prefetcher_ = prefetch({.batch_size = batch_size_, .end = end_.records}, std::move(sampler));
+  prefetcher_ = prefetch({.batch_size = batch_size_, .end = end_.records, .name = name()},
+                         std::move(sampler));
 }
 
 void SampledLayer::stop() {
@@ -156,7 +157,7 @@ void SampledLayer::forward_cpu(Blobs, Blobs top) {
                 top[0]->shape().str(), "; call Layer::fetch() before the pass, as a net does");
   give_batch(batch, top);
   if (!before_.empty()) {
-    std::ranges::rotate(before_, before_.end() - 1);
+    std::rotate(before_.begin(), before_.end() - 1, before_.end());
     before_.front().swap(given_);
   }
   given_ = batch.samples;

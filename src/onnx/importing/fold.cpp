@@ -129,10 +129,9 @@ void take_outputs(Graph& graph, Node& node, const Call& call) {
 void infer_node(Graph& graph, Node& node) {
   try {
     const Operator* const entry = OperatorTable::instance().find(node.message.domain(), node.op());
-    if (entry == nullptr) {
-      infer_layer_node(graph, node);
-      return;
-    }
+    if (entry == nullptr && node.message.domain() != kLayerDomain)
+      throw Error("Crema does not know this operator");
+    if (entry == nullptr) return infer_layer_node(graph, node);
     Call call = node.call();
     infer(*entry, call);
     bool is_known = true;

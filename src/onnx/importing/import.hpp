@@ -26,7 +26,13 @@ struct ImportedNet {
 
 struct ImportOptions {
   InputShapes shapes = {};
+  /// The same, where the model leaves sizes open; passed over where it does not, or has another
+  /// number of axes.
+  InputShapes open_shapes = {};
 };
+
+/// The names of the model's inputs, without those of initialisers, which old models list too.
+std::vector<std::string> input_names(const ModelProto& model);
 
 /// Errors as of load_graph() and LayerWriter::write().
 ImportedNet import_model(const ModelProto& model, const ImportOptions& options = {});

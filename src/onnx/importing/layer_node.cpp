@@ -3,11 +3,13 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "crema/context.hpp"
 #include "crema/registry.hpp"
@@ -169,13 +171,47 @@ void put_attribute(Message& message, const FieldDescriptor& field,
   }
 }
 
-// A model may compute; a file from elsewhere must not write files and run programs.
+bool names_a_file(const std::string& field) {
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "source",       "class_names", "root_folder",     "file_name",
+      "softmax_tree", "class_map",   "output_directory"};
+  return std::ranges::find(kNames, field) != kNames.end() || field.ends_with("_file");
+}
+
+// The first field that names a file or folder, at any depth; null if there is none.
+const FieldDescriptor* field_of_file(const Message& settings) {
+  const auto* const reflection = settings.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(settings, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && names_a_file(field->name()))
+      return field;
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    const int count = field->is_repeated() ? reflection->FieldSize(settings, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      const Message& inner = field->is_repeated()
+                                 ? reflection->GetRepeatedMessage(settings, field, i)
+                                 : reflection->GetMessage(settings, field);
+      if (const FieldDescriptor* const found = field_of_file(inner)) return found;
+    }
+  }
+  return nullptr;
+}
+
+// A model may compute; a file from elsewhere must not read or write other files, look through a
+// camera and run programs.
 void refuse_effects(const LayerParameter& layer) {
-  if (layer.type() == "HDF5Output" || layer.detection_output_param().has_save_output_param())
-    throw Error("a layer ", layer.type(), " of a model of ONNX must not write files; ",
-                "remove it, or its save_output_param");
   if (layer.type() == "Python")
     throw Error("a layer Python of a model of ONNX must not run a program; write it in a prototxt");
+  if (layer.type() == "VideoData")
+    throw Error("a layer VideoData of a model of ONNX must not open a camera or a film; write it ",
+                "in a prototxt");
+  const FieldDescriptor* const field = field_of_file(layer);
+  if (field != nullptr || layer.type() == "HDF5Output" ||
+      layer.detection_output_param().has_save_output_param())
+    throw Error("a layer ", layer.type(), " of a model of ONNX must not read and write files",
+                field == nullptr ? std::string() : text(", as its ", field->name(), " says"),
+                "; write it in a prototxt");
 }
 
 bool is_known_type(ElementType type) { return type != TensorProto::UNDEFINED; }

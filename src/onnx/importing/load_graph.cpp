@@ -150,7 +150,7 @@ class Loader {
     }
     throw Error("the model has operators that Crema does not know: ", list,
                 ". Loops (Loop, Scan) and sequences are not supported; export the model without "
-                "them, such as in parts");
+                "them, such as in parts, or from Keras with unroll=True");
   }
 
   void add_initialisers(const GraphProto& graph, Scope& scope) {

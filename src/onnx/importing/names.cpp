@@ -44,7 +44,7 @@ std::string_view without_frame(std::string_view name) {
 
 // Takes "weight" off "conv1.weight", and operators of TensorFlow off "conv1/Conv2D".
 std::string_view without_last_word(std::string_view name) {
-  static constexpr std::array<std::string_view, 31> kWords = {"mean",
+  static constexpr std::array<std::string_view, 33> kWords = {"mean",
                                                               "var",
                                                               "variance",
                                                               "slope",
@@ -73,6 +73,8 @@ std::string_view without_last_word(std::string_view name) {
                                                               "depthwise_kernel",
                                                               "pointwise_kernel",
                                                               "recurrent_kernel",
+                                                              "input_weight",
+                                                              "state_weight",
                                                               "weight_ih",
                                                               "weight_hh"};
   bool goes_on = true;

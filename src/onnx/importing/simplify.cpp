@@ -32,12 +32,14 @@ bool apply_patterns(Graph& graph, std::span<const Pattern> patterns) {
 void simplify(Graph& graph) {
   graph.remove_dead();
   static constexpr Pattern kOperators[] = {
-      drop_nothing, find_softplus,   find_hard_sigmoid, find_gated,         find_gelu,
-      find_clip,    find_layer_norm, find_rms_norm,     find_group_norm,    find_recurrent,
-      write_einsum, find_rows,       find_attention,    find_inner_product, join_bias,
-      join_pad,     join_moves,      sink_moves,        drop_flatten};
-  static constexpr Pattern kConstants[] = {find_scaled_product, find_scale,   find_power,
-                                           join_scale,          drop_nothing, join_moves};
+      find_steps,      drop_nothing,       find_softplus,   find_hard_sigmoid, find_gated,
+      find_gelu,       find_clip,          find_layer_norm, find_moments_norm, find_rms_norm,
+      find_group_norm, find_recurrent,     write_einsum,    drop_wrapping,     find_rows,
+      find_attention,  find_inner_product, join_bias,       join_pad,          find_repeat,
+      join_moves,      sink_moves,         drop_flatten};
+  static constexpr Pattern kConstants[] = {find_scaled_product, find_scale,        find_power,
+                                           join_scale,          flatten_transpose, drop_nothing,
+                                           join_moves,          follow_batch};
   for (int round = 0; round < kMaxRounds; ++round) {
     if (!apply_patterns(graph, kOperators)) break;
   }

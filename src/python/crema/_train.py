@@ -11,6 +11,7 @@ from ._callbacks import Callback
 from ._progress import ProgressBar, has_tqdm, in_notebook
 from ._record import Observer
 from ._solver import Solver
+from ._source import path_of
 
 if TYPE_CHECKING:
     import os
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 def train(solver: Solver | Source, callbacks: Callback | Iterable[Callback] = (), *,
           iterations: int | None = None, resume: bool = False, progress: bool | None = None,
           weights: str | os.PathLike[str] | Sequence[Any] | None = None,
+          run_dir: bool | str | os.PathLike[str] | None = None,
           **overrides: Any) -> Solver:
     """Trains, and tells the callbacks how it goes. Returns the solver, whose history has all.
 
@@ -36,6 +38,9 @@ def train(solver: Solver | Source, callbacks: Callback | Iterable[Callback] = ()
     progress: whether a bar of tqdm is shown. None: if tqdm is installed, and the output is a
         terminal or a notebook.
     weights: files of weights to start from.
+    run_dir: the folder of the run, for its curves, settings and nets and for TensorBoard, as
+        `crema train` makes them; True: runs/<net>-<n> below the working directory. With resume, the
+        run goes on in it; True stands for the one that the snapshot names. None or False: none.
     overrides: settings of the solver in place of those in the files, such as base_lr=0.01, and
         those of layers, in one of two spellings: **{'net.conv1.num_output': 32}, or
         net={'conv1': {'num_output': 32}}. train_net and test_net change layers of one phase.
@@ -66,7 +71,19 @@ def train(solver: Solver | Source, callbacks: Callback | Iterable[Callback] = ()
     for each in chosen:
         if isinstance(each, ProgressBar):
             each._expect(None if iterations is None else trained.iteration + iterations)
-    _run(trained, chosen, iterations)
+    if run_dir is None or run_dir is False:
+        _run(trained, chosen, iterations)
+        return trained
+    folder = b"" if run_dir is True else path_of(run_dir)
+    trained._core.start_recording(folder, resume or trained.iteration > 0)
+    finished, failure = False, ""
+    try:
+        finished = _run(trained, chosen, iterations)
+    except BaseException as error:
+        failure = str(error) or type(error).__name__
+        raise
+    finally:
+        trained._core.end_recording(finished, failure)
     return trained
 
 
@@ -173,7 +190,8 @@ def _looks_at_passes(callback: Callback) -> bool:
             or kind.on_gradients_ready is not Callback.on_gradients_ready)
 
 
-def _run(solver: Solver, callbacks: list[Callback], iterations: int | None) -> None:
+def _run(solver: Solver, callbacks: list[Callback], iterations: int | None) -> bool:
+    """Whether nothing stopped it."""
     kind = _CallbacksOfPasses if any(map(_looks_at_passes, callbacks)) else _Callbacks
     observer = kind(solver, callbacks)
     solver._observers.append(observer)
@@ -182,10 +200,7 @@ def _run(solver: Solver, callbacks: list[Callback], iterations: int | None) -> N
         for each in callbacks:
             told.append(each)
             each.on_train_start(solver)
-        if iterations is None:
-            solver.solve()
-        else:
-            solver.step(iterations)
+        done = solver.solve() if iterations is None else solver.step(iterations)
     except BaseException as error:
         for each in told:
             each.on_exception(solver, error)
@@ -193,3 +208,4 @@ def _run(solver: Solver, callbacks: list[Callback], iterations: int | None) -> N
     finally:
         solver._observers.remove(observer)
     observer.all("on_train_end")
+    return done

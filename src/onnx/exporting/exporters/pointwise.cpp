@@ -32,7 +32,7 @@ void export_prelu(const ExportedLayer& layer, GraphBuilder& graph) {
     dims[0] = slope.count();
     slope = Shape(std::move(dims));
   }
-  graph.add("PRelu", {layer.input(), graph.constant(layer.weight(0).reshaped(slope), "slope")}, {},
+  graph.add("PRelu", {layer.input(), graph.constant(layer.weight(0).reshaped(slope), "weight")}, {},
             layer.output());
 }
 

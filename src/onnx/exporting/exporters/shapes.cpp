@@ -116,7 +116,17 @@ void export_expand(const ExportedLayer& layer, GraphBuilder& graph) {
     if (layer.bottom()[axis] == layer.top()[axis + more])
       sizes[static_cast<size_t>(axis + more)] = 1;
   }
-  graph.add("Expand", {layer.input(), graph.ints(sizes)}, {}, layer.output());
+  const auto& dims = layer.param().expand_param().dim();
+  const bool follows = layer.bottoms() > 1 && dims.size() == layer.top().rank() && dims[0] == -2;
+  std::string shape;
+  if (follows && graph.open_batch()) {
+    const std::string other = graph.add("Shape", {layer.input(1)});
+    const std::string batch = graph.slice(other, {0}, {0}, {1});
+    shape = graph.concat({batch, graph.ints({sizes.begin() + 1, sizes.end()})}, 0);
+  } else {
+    shape = graph.ints(sizes);
+  }
+  graph.add("Expand", {layer.input(), shape}, {}, layer.output());
 }
 
 std::string reversed(GraphBuilder& graph, const std::string& x, const std::vector<int64_t>& axes,

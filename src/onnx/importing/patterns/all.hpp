@@ -21,6 +21,7 @@ bool find_clip(Graph& graph, Node& node);          // max(x, a), min(x, b)
 
 // norms.cpp
 bool find_layer_norm(Graph& graph, Node& node);
+bool find_moments_norm(Graph& graph, Node& node);  // LayerNorm as Keras writes it
 bool find_rms_norm(Graph& graph, Node& node);
 bool find_group_norm(Graph& graph, Node& node);
 
@@ -35,14 +36,27 @@ bool find_scaled_product(Graph& graph, Node& node);  // MatMul with Transpose or
 bool write_einsum(Graph& graph, Node& node);
 
 // rows.cpp
-bool find_rows(Graph& graph, Node& node);  // Embed, and indices that are floats
+bool drop_wrapping(Graph& graph, Node& node);  // of negative indices, in front of Gather
+bool find_rows(Graph& graph, Node& node);      // Embed, and indices that are floats
 
 // recurrent.cpp
 bool find_recurrent(Graph& graph, Node& node);
 
+// steps.cpp
+bool find_steps(Graph& graph, Node& node);  // LSTM and GRU, step by step
+
 // moves.cpp
-bool join_moves(Graph& graph, Node& node);  // chains of Reshape and Transpose
+bool join_moves(Graph& graph, Node& node);   // chains of Reshape and Transpose
+bool find_repeat(Graph& graph, Node& node);  // Resize, written with Tile between moves
+/// A Transpose of axes of size 1 is a Reshape, which costs nothing. It comes last, since Transposes
+/// meet others.
+bool flatten_transpose(Graph& graph, Node& node);
+
+// sinking.cpp
 bool sink_moves(Graph& graph, Node& node);  // Transpose and Reshape behind what does not mind
+
+// batch.cpp
+bool follow_batch(Graph& graph, Node& node);  // constants that Concat puts beside the samples
 
 // pads.cpp
 bool join_pad(Graph& graph, Node& node);  // Pad in front of convolutions and pooling

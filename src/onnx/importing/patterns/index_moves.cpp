@@ -31,6 +31,13 @@ bool is_selecting_move(const Node& node) {
           has_constant_settings(node));
 }
 
+std::vector<int64_t> perm_of(const Node& transpose) {
+  const int rank = transpose.input(0)->shape().rank();
+  std::vector<int64_t> reversed(static_cast<size_t>(rank));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  return transpose.call().get_ints("perm", reversed);
+}
+
 std::optional<std::vector<int64_t>> moved_indices(Graph& graph, const std::vector<Node*>& chain,
                                                   const Value& to) {
   const Shape& from = chain.front()->input(0)->shape();

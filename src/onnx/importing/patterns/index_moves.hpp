@@ -17,6 +17,9 @@ bool is_move(const Node& node);
 /// The same, Slice, Split and Gather at constant indices: they give some elements.
 bool is_selecting_move(const Node& node);
 
+/// The axes of a Transpose in their new order.
+std::vector<int64_t> perm_of(const Node& transpose);
+
 /// For each element of the last node's output `to`, which element of the first node's input 0 it
 /// is. Each node reads what the one before makes. None if that cannot be evaluated, is larger than
 /// kMaxMovedElements, or takes more steps than the graph has left.

@@ -146,7 +146,13 @@ Product product_of(const Graph& graph, Value* value) {
 }
 
 std::vector<int> kept_mean_axes(const Node* node) {
-  if (node == nullptr || !node->is("ReduceMean") || node->output() == nullptr) return {};
+  if (node == nullptr || node->output() == nullptr) return {};
+  if (node->is("GlobalAveragePool")) {
+    std::vector<int> spatial;
+    for (int axis = 2; axis < node->input(0)->shape().rank(); ++axis) spatial.push_back(axis);
+    return spatial;
+  }
+  if (!node->is("ReduceMean")) return {};
   const Call call = node->call();
   if (call.get_int("keepdims", 1) == 0) return {};
   if (node->opset >= 18 && node->input(1) != nullptr && !node->input(1)->is_constant()) return {};

@@ -44,8 +44,8 @@ struct Product {
 Product product_of(const Graph& graph, const Node& node);
 Product product_of(const Graph& graph, Value* value);
 
-/// Axes of a ReduceMean that keeps them with size 1, counted from the front; empty if the node is
-/// something else.
+/// Axes of a mean that keeps them with size 1, of ReduceMean or GlobalAveragePool, counted from the
+/// front; empty if the node is something else.
 std::vector<int> kept_mean_axes(const Node* node);
 /// Whether the axes are the last ones of `rank`.
 bool are_last(const std::vector<int>& axes, int rank);

@@ -1,8 +1,5 @@
-// Chains of Reshape and Transpose: joined where they are one, and moved behind what does not mind
-// the order, so that they meet.
+// Chains of Reshape and Transpose: joined where they are one.
 #include <algorithm>
-#include <array>
-#include <numeric>
 
 #include "onnx/importing/patterns/all.hpp"
 #include "onnx/importing/patterns/index_moves.hpp"
@@ -12,9 +9,10 @@ namespace crema::onnx {
 
 namespace {
 
+constexpr size_t kLongestChain = 16;
+
 // The moves that end in the node, the first one first; each is read by the next alone.
 std::vector<Node*> chain_of(const Graph& graph, Node& node) {
-  constexpr size_t kLongestChain = 16;
   std::vector<Node*> chain = {&node};
   while (chain.size() < kLongestChain) {
     Value* const from = chain.front()->input(0);
@@ -79,234 +77,44 @@ int64_t pixel_factor(const std::vector<int64_t>& indices, const Shape& from, con
   return is_shuffle ? factor : 0;
 }
 
+// (N, C, H, W) to (N, C, H r, W s), each element several times: r and s, or none.
+std::optional<std::pair<int64_t, int64_t>> repeats_of(const std::vector<int64_t>& indices,
+                                                      const Shape& from, const Shape& to) {
+  if (from.rank() != 4 || to.rank() != 4 || from.count() == 0 || from[0] != to[0] ||
+      from[1] != to[1] || to[2] % from[2] != 0 || to[3] % from[3] != 0)
+    return std::nullopt;
+  const int64_t rows = to[2] / from[2], columns = to[3] / from[3];
+  const bool is_repeat = are_sources(indices, [&](int64_t i) {
+    const int64_t w = i % to[3], h = i / to[3] % to[2], map = i / (to[3] * to[2]);
+    return (map * from[2] + h / rows) * from[3] + w / columns;
+  });
+  if (!is_repeat) return std::nullopt;
+  return std::pair(rows, columns);
+}
+
+bool is_tile(const Node& node) {
+  return node.is("Tile") && node.outputs.size() == 1 && node.input(0) != nullptr &&
+         !node.input(0)->is_constant() && node.input(1) != nullptr && node.input(1)->is_constant();
+}
+
+// Two Transposes are one, whoever else reads the first.
+bool join_transposes(Graph& graph, Node& node) {
+  const Node* const first = maker_of(node.input(0), "Transpose");
+  if (!node.is("Transpose") || first == nullptr || first->input(0)->is_constant()) return false;
+  const std::vector<int64_t> before = perm_of(*first);
+  std::vector<int64_t> order;
+  for (const int64_t axis : perm_of(node)) order.push_back(before[static_cast<size_t>(axis)]);
+  graph.substitute(node, "Transpose", {first->input(0)}, {ints_attribute("perm", order)});
+  return true;
+}
+
 bool join_pair(Graph& graph, Node& node) {
   Node* const first = node.input(0)->producer;
   if (first == nullptr || !is_move(*first) || graph.only_reader(*node.input(0)) == nullptr)
     return false;
-  Value& x = *first->input(0);
-  if (node.is("Transpose") && first->is("Transpose")) {
-    const Call inner = first->call(), outer = node.call();
-    const std::vector<int64_t> before = inner.get_ints("perm"), after = outer.get_ints("perm");
-    if (before.size() != after.size() || before.empty()) return false;
-    std::vector<int64_t> order;
-    for (const int64_t axis : after) order.push_back(before[static_cast<size_t>(axis)]);
-    graph.substitute(node, "Transpose", {&x}, {ints_attribute("perm", order)});
-    return true;
-  }
+  if (node.is("Transpose") && first->is("Transpose")) return join_transposes(graph, node);
   if (node.is("Transpose") || first->is("Transpose")) return false;
-  put_reshape(graph, node, x);
-  return true;
-}
-
-// Operators of each element, beside Add and so on.
-bool is_pointwise(const Node& node) {
-  static constexpr std::array<std::string_view, 29> kFunctions = {
-      "Abs",       "Celu",    "Clip",  "Cos",         "Dropout",    "Elu",
-      "Erf",       "Exp",     "Gelu",  "HardSigmoid", "HardSwish",  "Identity",
-      "LeakyRelu", "Log",     "Mish",  "Neg",         "Reciprocal", "Relu",
-      "Selu",      "Sigmoid", "Sin",   "Softplus",    "Softsign",   "Sqrt",
-      "Swish",     "Tanh",    "Floor", "Ceil",        "Cast"};
-  return node.message.domain().empty() && node.outputs.size() == 1 &&
-         std::ranges::find(kFunctions, node.op()) != kFunctions.end();
-}
-
-NodeAttributes attributes_of(const Node& node) {
-  return {node.message.attribute().begin(), node.message.attribute().end()};
-}
-
-std::vector<int64_t> perm_of(const Node& transpose) {
-  const int rank = transpose.input(0)->shape().rank();
-  std::vector<int64_t> reversed(static_cast<size_t>(rank));
-  std::iota(reversed.rbegin(), reversed.rend(), 0);
-  return transpose.call().get_ints("perm", reversed);
-}
-
-// The node on `inputs` in place of its own, with the same attributes; its result has another order.
-Value& computed_before(Graph& graph, Node& node, const std::vector<Value*>& inputs,
-                       const Shape& shape, NodeAttributes attributes) {
-  Value& made = graph.add_value(node.output()->name + "_" + node.op());
-  made.known.type = node.output()->type();
-  made.known.shape = shape;
-  Node& added = node.message.domain() == kLayerDomain
-                    ? graph.add_layer(&node, node.op(), inputs, {&made}, std::move(attributes))
-                    : graph.add_node(&node, node.op(), inputs, {&made}, std::move(attributes));
-  added.opset = node.opset;
-  added.message.set_name(node.message.name());
-  return made;
-}
-
-// A constant operand in the order from before the Transpose; null if it cannot be.
-Value* constant_before(Graph& graph, Value& constant, const std::vector<int64_t>& perm) {
-  const Shape& shape = constant.shape();
-  const auto rank = static_cast<int>(perm.size());
-  if (shape.count() == 1) return &constant;
-  if (shape.rank() > rank || shape.count() > kMaxMovedElements) return nullptr;
-  std::vector<int64_t> dims(static_cast<size_t>(rank - shape.rank()), 1);
-  dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
-  const Shape padded(dims);
-  const std::vector<int64_t> strides = strides_of(padded);
-  // Axis perm[i] of the operand from before is axis i of the constant.
-  std::vector<int64_t> before(perm.size()), steps(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) {
-    before[static_cast<size_t>(perm[i])] = dims[i];
-    steps[static_cast<size_t>(perm[i])] = strides[i];
-  }
-  const Shape target(before);
-  std::vector<int64_t> sources(static_cast<size_t>(target.count()), 0);
-  std::vector<int64_t> place(perm.size(), 0);
-  int64_t index = 0;
-  for (int64_t& source : sources) {
-    source = index;
-    for (size_t axis = perm.size(); axis-- > 0;) {
-      index += steps[axis];
-      if (++place[axis] < before[axis]) break;
-      index -= steps[axis] * before[axis];
-      place[axis] = 0;
-    }
-  }
-  Value& result =
-      graph.add_constant(constant.name, constant.values().reshaped(padded).taken(target, sources));
-  result.weight = constant.weight;
-  return &result;
-}
-
-// Transpose in front of operands of one sum, product or function: behind it.
-bool sink_through_elements(Graph& graph, Node& node) {
-  static constexpr std::array<std::string_view, 4> kOfTwo = {"Add", "Sub", "Mul", "Div"};
-  const bool is_function = is_pointwise(node);
-  const bool is_of_two = node.message.domain().empty() && node.inputs.size() == 2 &&
-                         std::ranges::find(kOfTwo, node.op()) != kOfTwo.end();
-  if (!is_function && !is_of_two) return false;
-  const Node* const first = sole_maker_of(graph, node.input(0), "Transpose");
-  const Node* const second = is_of_two ? sole_maker_of(graph, node.input(1), "Transpose") : nullptr;
-  const Node* const transpose = first != nullptr ? first : second;
-  if (transpose == nullptr || transpose->input(0)->is_constant()) return false;
-  const std::vector<int64_t> perm = perm_of(*transpose);
-  if (node.output()->shape() != transpose->output()->shape()) return false;
-  std::vector<Value*> inputs;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    Value* const input = node.inputs[i];
-    if (input == transpose->output()) {
-      inputs.push_back(transpose->input(0));
-    } else if (is_function || input == nullptr) {
-      inputs.push_back(input);
-    } else if (input->is_constant()) {
-      inputs.push_back(constant_before(graph, *input, perm));
-      if (inputs.back() == nullptr) return false;
-    } else {
-      const Node* const other = sole_maker_of(graph, input, "Transpose");
-      if (other == nullptr || perm_of(*other) != perm ||
-          other->input(0)->shape() != transpose->input(0)->shape())
-        return false;
-      inputs.push_back(other->input(0));
-    }
-  }
-  Value& before =
-      computed_before(graph, node, inputs, transpose->input(0)->shape(), attributes_of(node));
-  graph.substitute(node, "Transpose", {&before}, {ints_attribute("perm", perm)});
-  return true;
-}
-
-// Layers that treat each vector of the last axis alone.
-bool is_by_rows(const Node& node) {
-  if (node.is_layer("InnerProduct")) {
-    const int64_t axis = node.call().get_int("axis", 1);
-    return axis == -1 || node.input(0)->shape().rank() == axis + 1;
-  }
-  if (node.is("LayerNormalization") && node.outputs.size() == 1) {
-    const int64_t axis = node.call().get_int("axis", -1);
-    return axis == -1 || node.input(0)->shape().rank() == axis + 1;
-  }
-  return false;
-}
-
-// Transpose or Reshape that leaves the last axis as it is, in front of such a layer: behind it.
-bool sink_through_rows(Graph& graph, Node& node) {
-  if (!is_by_rows(node)) return false;
-  Value* const moved = node.input(0);
-  Node* const move = moved->producer;
-  if (move == nullptr || !is_move(*move) || graph.only_reader(*moved) == nullptr) return false;
-  Value& x = *move->input(0);
-  const Shape &before = x.shape(), &after = moved->shape();
-  if (before.rank() < 2 || after.rank() < 2 || before[-1] != after[-1]) return false;
-  const bool is_transpose = move->is("Transpose");
-  std::vector<int64_t> perm;
-  if (is_transpose) {
-    perm = perm_of(*move);
-    if (perm.back() != before.rank() - 1) return false;
-  }
-  Shape shape = before;
-  shape.set(before.rank() - 1, node.output()->shape()[-1]);
-  NodeAttributes attributes;
-  for (const AttributeProto& attribute : node.message.attribute()) {
-    if (attribute.name() != "axis") attributes.push_back(attribute);
-  }
-  if (before.rank() != 2 || !node.is_layer("InnerProduct"))
-    attributes.push_back(int_attribute("axis", -1));
-  std::vector<Value*> inputs = node.inputs;
-  inputs[0] = &x;
-  Value& computed = computed_before(graph, node, inputs, shape, std::move(attributes));
-  if (is_transpose) {
-    graph.substitute(node, "Transpose", {&computed}, {ints_attribute("perm", perm)});
-  } else {
-    put_reshape(graph, node, computed);
-  }
-  return true;
-}
-
-// Concat of what was transposed in one way.
-bool sink_through_concat(Graph& graph, Node& node) {
-  if (!node.is("Concat") || node.inputs.size() < 2) return false;
-  std::vector<int64_t> perm;
-  std::vector<Value*> inputs;
-  for (Value* input : node.inputs) {
-    const Node* const transpose = sole_maker_of(graph, input, "Transpose");
-    if (transpose == nullptr) return false;
-    if (perm.empty()) perm = perm_of(*transpose);
-    if (perm_of(*transpose) != perm) return false;
-    inputs.push_back(transpose->input(0));
-  }
-  const Call call = node.call();
-  const int axis = call.canonical(call.need_int("axis"), node.output()->shape().rank());
-  Shape shape = inputs[0]->shape();
-  const int64_t before = perm[static_cast<size_t>(axis)];
-  shape.set(static_cast<int>(before), node.output()->shape()[axis]);
-  Value& joined = computed_before(graph, node, inputs, shape, {int_attribute("axis", before)});
-  graph.substitute(node, "Transpose", {&joined}, {ints_attribute("perm", perm)});
-  return true;
-}
-
-// The mean of what was transposed: over the axes from before.
-bool sink_through_mean(Graph& graph, Node& node) {
-  if (!node.is("ReduceMean") && !node.is("ReduceMax")) return false;
-  const Node* const transpose = sole_maker_of(graph, node.input(0), "Transpose");
-  if (transpose == nullptr) return false;
-  const Call call = node.call();
-  if (node.opset >= 18 && !call.is_constant(1)) return false;
-  const auto axes = call.ints_of("axes", 1, 18);
-  if (!axes || axes->empty()) return false;
-  const std::vector<int64_t> perm = perm_of(*transpose);
-  std::vector<int64_t> before;
-  std::vector<bool> is_reduced(perm.size(), false);
-  for (const int axis : call.canonical(*axes, static_cast<int>(perm.size()))) {
-    before.push_back(perm[static_cast<size_t>(axis)]);
-    is_reduced[static_cast<size_t>(axis)] = true;
-  }
-  std::ranges::sort(before);
-  const bool keeps = call.get_int("keepdims", 1) != 0;
-  std::vector<int64_t> kept;
-  for (size_t axis = 0; axis < perm.size(); ++axis) {
-    if (!is_reduced[axis]) kept.push_back(perm[axis]);
-  }
-  Value& constant = index_constant(graph, node.output()->name + "_axes", before);
-  if (!keeps) {
-    if (!std::ranges::is_sorted(kept)) return false;
-    graph.substitute(node, node.op(), {transpose->input(0), &constant},
-                     {int_attribute("keepdims", 0)});
-    return true;
-  }
-  Value& mean = graph.add_step(&node, node.op(), {transpose->input(0), &constant});
-  graph.substitute(node, "Transpose", {&mean}, {ints_attribute("perm", perm)});
+  put_reshape(graph, node, *first->input(0));
   return true;
 }
 
@@ -320,16 +128,11 @@ bool join_moves(Graph& graph, Node& node) {
   const std::vector<Node*> chain = chain_of(graph, node);
   Value& x = *chain.front()->input(0);
   Value& y = *node.output();
-  if (chain.size() == 1 && node.is("Transpose") == false) return false;
+  if (chain.size() == 1 && !node.is("Transpose")) return false;
   const auto indices = moved_indices(graph, chain, y);
-  if (!indices) return chain.size() > 1 && join_pair(graph, node);
+  if (!indices) return chain.size() > 1 ? join_pair(graph, node) : join_transposes(graph, node);
   if (is_in_order(*indices)) {
-    if (chain.size() == 1 && x.shape() != y.shape()) {
-      // A Transpose of axes of size 1 is a Reshape, which costs nothing; the batch stays in front.
-      if (x.shape().rank() == 0 || x.shape()[0] != y.shape()[0]) return false;
-      put_reshape(graph, node, x);
-      return true;
-    }
+    if (chain.size() == 1 && x.shape() != y.shape()) return join_transposes(graph, node);
     if (x.shape() == y.shape()) {
       graph.replace(y, x);
       return !graph.is_wanted(y);
@@ -337,7 +140,7 @@ bool join_moves(Graph& graph, Node& node) {
     put_reshape(graph, node, x);
     return true;
   }
-  if (chain.size() == 1) return false;
+  if (chain.size() == 1) return join_transposes(graph, node);
   if (const auto order = as_transpose(*indices, x.shape(), y.shape())) {
     graph.substitute(node, "Transpose", {&x}, {ints_attribute("perm", *order)});
     return true;
@@ -356,9 +159,47 @@ bool join_moves(Graph& graph, Node& node) {
   return join_pair(graph, node);
 }
 
-bool sink_moves(Graph& graph, Node& node) {
-  return sink_through_elements(graph, node) || sink_through_rows(graph, node) ||
-         sink_through_concat(graph, node) || sink_through_mean(graph, node);
+// The batch stays in front.
+bool flatten_transpose(Graph& graph, Node& node) {
+  if (!node.is("Transpose") || !is_move(node)) return false;
+  Value& x = *node.input(0);
+  if (x.shape().rank() == 0 || x.shape()[0] != node.output()->shape()[0]) return false;
+  const auto indices = moved_indices(graph, {&node}, *node.output());
+  if (!indices || !is_in_order(*indices)) return false;
+  put_reshape(graph, node, x);
+  return true;
+}
+
+bool find_repeat(Graph& graph, Node& node) {
+  const auto belongs = [](const Node& each) { return is_move(each) || is_tile(each); };
+  const Node* const reader = belongs(node) ? graph.only_reader(*node.output()) : nullptr;
+  if (!belongs(node) || (reader != nullptr && belongs(*reader))) return false;
+  std::vector<Node*> chain = {&node};
+  while (chain.size() < kLongestChain) {
+    Value& from = *chain.front()->input(0);
+    if (from.producer == nullptr || !belongs(*from.producer) || graph.only_reader(from) == nullptr)
+      break;
+    chain.insert(chain.begin(), from.producer);
+  }
+  // The longest part that does it.
+  for (; std::ranges::any_of(chain, [](const Node* each) { return is_tile(*each); });
+       chain.erase(chain.begin())) {
+    Value& x = *chain.front()->input(0);
+    if (x.shape().rank() != 4) continue;
+    const auto indices = moved_indices(graph, chain, *node.output());
+    if (!indices) return false;
+    const auto repeats = repeats_of(*indices, x.shape(), node.output()->shape());
+    if (!repeats) continue;
+    const std::vector<double> scales = {1, 1, static_cast<double>(repeats->first),
+                                        static_cast<double>(repeats->second)};
+    Value& constant = graph.add_constant(node.output()->name + "_scales",
+                                         Array::of_doubles(TensorProto::FLOAT, Shape{4}, scales));
+    graph.substitute(node, "Resize", {&x, nullptr, &constant},
+                     {string_attribute("coordinate_transformation_mode", "asymmetric"),
+                      string_attribute("nearest_mode", "floor")});
+    return true;
+  }
+  return false;
 }
 
 }  // namespace crema::onnx

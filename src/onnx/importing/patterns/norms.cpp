@@ -50,10 +50,31 @@ std::vector<Quotient> quotients_of(const Node& node) {
 Value* centred_of(const Value* value, const std::vector<int>& axes) {
   const Node* const difference = maker_of(value, "Sub");
   if (difference == nullptr) return nullptr;
-  const Node* const mean = maker_of(difference->input(1), "ReduceMean");
+  const Node* const mean = difference->input(1)->producer;
   const bool is_mean =
       mean != nullptr && mean->input(0) == difference->input(0) && kept_mean_axes(mean) == axes;
   return is_mean ? difference->input(0) : nullptr;
+}
+
+// What a variance was made of: x, over the last axes, and what is added to it.
+struct Variance {
+  Value* x = nullptr;
+  std::vector<int> axes = {};
+  double epsilon = 0;
+};
+
+// Of mean((x - mean(x))^2) + epsilon.
+std::optional<Variance> as_variance(const Value& value) {
+  const auto shifted = as_shift(value.producer);
+  if (!shifted) return std::nullopt;
+  const Node* const mean = shifted->value->producer;
+  const std::vector<int> axes = kept_mean_axes(mean);
+  if (axes.empty() || !are_last(axes, mean->input(0)->shape().rank())) return std::nullopt;
+  const auto square = as_power(mean->input(0)->producer);
+  if (!square || square->number != 2) return std::nullopt;
+  Value* const x = centred_of(square->value, axes);
+  if (x == nullptr || x->is_constant()) return std::nullopt;
+  return Variance{x, axes, shifted->number};
 }
 
 // A constant that `node`, the only reader of a normalised value, multiplies it by or adds to it.
@@ -93,11 +114,11 @@ Shape last_axes(const Shape& x, size_t count) {
       std::vector<int64_t>(x.dims().end() - static_cast<std::ptrdiff_t>(count), x.dims().end()));
 }
 
-void put_layer_norm(Graph& graph, Node& node, Value& x, size_t axes, double epsilon) {
-  const Shape tail = last_axes(x.shape(), axes);
-  const AffineEnd end = affine_behind(graph, node, true,
-                                      [&](const Shape& shape) { return covers_tail(shape, tail); });
-  const int64_t axis = -static_cast<int64_t>(axes);
+void put_layer_norm(Graph& graph, const AffineEnd& end, const Variance& variance) {
+  Value& x = *variance.x;
+  const double epsilon = variance.epsilon;
+  const Shape tail = last_axes(x.shape(), variance.axes.size());
+  const int64_t axis = -static_cast<int64_t>(variance.axes.size());
   if (end.scale == nullptr) {
     graph.substitute_layer(*end.last, "LayerNorm", {&x},
                            {int_attribute("axis", axis), float_attribute("eps", epsilon),
@@ -120,17 +141,57 @@ bool has_only_number(const Value* value, double number) {
 
 bool find_layer_norm(Graph& graph, Node& node) {
   for (const Quotient& quotient : quotients_of(node)) {
-    const auto shifted = as_shift(quotient.variance->producer);
-    if (!shifted) continue;
-    const Node* const mean = maker_of(shifted->value, "ReduceMean");
-    const std::vector<int> axes = kept_mean_axes(mean);
-    if (!are_last(axes, quotient.dividend->shape().rank())) continue;
-    const auto square = as_power(mean->input(0)->producer);
-    if (!square || square->number != 2) continue;
-    Value* const x = centred_of(quotient.dividend, axes);
-    if (x == nullptr || centred_of(square->value, axes) != x || x->is_constant()) continue;
-    put_layer_norm(graph, node, *x, axes.size(), shifted->number);
+    const auto variance = as_variance(*quotient.variance);
+    if (!variance || centred_of(quotient.dividend, variance->axes) != variance->x) continue;
+    const Shape tail = last_axes(variance->x->shape(), variance->axes.size());
+    const AffineEnd end = affine_behind(
+        graph, node, true, [&](const Shape& shape) { return covers_tail(shape, tail); });
+    put_layer_norm(graph, end, *variance);
     return true;
+  }
+  return false;
+}
+
+// As Keras writes it: x * f + (beta - mean(x) * f) with f = gamma / sqrt(v).
+bool find_moments_norm(Graph& graph, Node& node) {
+  if (!node.is("Add") || node.inputs.size() != 2) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const Node* const scaled = maker_of(node.input(i), "Mul");
+    const Node* shift = maker_of(node.input(1 - i), "Mul");
+    Value* bias = nullptr;
+    if (const Node* const sum = maker_of(node.input(1 - i), "Add"); sum != nullptr) {
+      for (size_t k = 0; k < 2; ++k) {
+        if (!sum->input(k)->is_constant()) continue;
+        bias = sum->input(k);
+        shift = maker_of(sum->input(1 - k), "Mul");
+      }
+    }
+    if (scaled == nullptr || shift == nullptr) continue;
+    for (size_t k = 0; k < 2; ++k) {
+      const Value* const x = scaled->input(k);
+      const Value* const factor = scaled->input(1 - k);
+      const Node* const negative = maker_of(other_operand(*shift, factor), "Neg");
+      if (negative == nullptr) continue;
+      const Node* const mean = negative->input(0)->producer;
+      Value* gamma = nullptr;
+      Value* root = inverse_root_of(factor);
+      if (const Node* const product = maker_of(factor, "Mul"); root == nullptr && product) {
+        gamma = product->input(product->input(0)->is_constant() ? 0 : 1);
+        root = inverse_root_of(other_operand(*product, gamma));
+      }
+      if (root == nullptr || (gamma != nullptr && !gamma->is_constant())) continue;
+      const auto variance = as_variance(*root);
+      if (!variance || variance->x != x || kept_mean_axes(mean) != variance->axes ||
+          mean->input(0) != x || (gamma == nullptr && bias != nullptr))
+        continue;
+      const Shape tail = last_axes(x->shape(), variance->axes.size());
+      const bool fits = (gamma == nullptr || covers_tail(gamma->shape(), tail)) &&
+                        (bias == nullptr || covers_tail(bias->shape(), tail)) &&
+                        node.output()->shape() == x->shape();
+      if (!fits) continue;
+      put_layer_norm(graph, {.last = &node, .scale = gamma, .bias = bias}, *variance);
+      return true;
+    }
   }
   return false;
 }
@@ -141,7 +202,7 @@ bool find_rms_norm(Graph& graph, Node& node) {
     if (x->is_constant() || !is_float(x->type())) continue;
     const auto shifted = as_shift(quotient.variance->producer);
     if (!shifted) continue;
-    const Node* const mean = maker_of(shifted->value, "ReduceMean");
+    const Node* const mean = shifted->value->producer;
     const std::vector<int> axes = kept_mean_axes(mean);
     if (!are_last(axes, x->shape().rank())) continue;
     const auto square = as_power(mean->input(0)->producer);

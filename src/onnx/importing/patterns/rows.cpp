@@ -49,7 +49,69 @@ Value* floats_behind(Value* indices) {
   return are_floats && !floats->is_constant() && are_whole(*floats) ? floats : nullptr;
 }
 
+// What a Less compares with 0, Casts left out; null if the value is something else.
+const Value* compared_with_zero(const Value* value) {
+  const Node* const less = maker_of(value, "Less");
+  if (less == nullptr || number_of(less->input(1)) != 0.0) return nullptr;
+  const Node* const cast = maker_of(less->input(0), "Cast");
+  return cast == nullptr ? less->input(0) : cast->input(0);
+}
+
+// The factor beside a Cast of what `is_condition` accepts; null if the value is no such product.
+template <class IsCondition>
+Value* factor_where(const Value* value, const IsCondition& is_condition) {
+  const Node* const product = maker_of(value, "Mul");
+  if (product == nullptr) return nullptr;
+  for (size_t i = 0; i < 2; ++i) {
+    const Node* const cast = maker_of(product->input(i), "Cast");
+    if (cast != nullptr && is_condition(cast->input(0))) return product->input(1 - i);
+  }
+  return nullptr;
+}
+
+// i, if the indices are i < 0 ? i + rows : i, as Where or, of TensorFlow, as a sum of products:
+// Gather counts negative indices from the end by itself.
+Value* unwrapped(const Value& indices, int64_t rows) {
+  const auto is_negative = [](const Value* i) {
+    return [i](const Value* value) { return i != nullptr && compared_with_zero(value) == i; };
+  };
+  const auto is_raised = [rows](const Value* value, const Value* i) {
+    const Node* const sum = maker_of(value, "Add");
+    return sum != nullptr && number_of(other_operand(*sum, i)) == static_cast<double>(rows);
+  };
+  if (const Node* const where = maker_of(&indices, "Where"); where != nullptr) {
+    Value* const i = where->input(2);
+    return is_negative(i)(where->input(0)) && is_raised(where->input(1), i) ? i : nullptr;
+  }
+  const Node* const sum = maker_of(&indices, "Add");
+  if (sum == nullptr) return nullptr;
+  for (size_t k = 0; k < 2; ++k) {
+    const Value *const low = sum->input(k), *const high = sum->input(1 - k);
+    Value* const i = factor_where(high, [&](const Value* value) {
+      const Node* const inverse = maker_of(value, "Not");
+      return inverse != nullptr && compared_with_zero(inverse->input(0)) != nullptr;
+    });
+    if (i == nullptr || !is_raised(factor_where(low, is_negative(i)), i)) continue;
+    const auto is_inverse = [&](const Value* value) {
+      const Node* const inverse = maker_of(value, "Not");
+      return inverse != nullptr && compared_with_zero(inverse->input(0)) == i;
+    };
+    if (factor_where(high, is_inverse) == i) return i;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+bool drop_wrapping(Graph& graph, Node& node) {
+  if (!node.is("Gather") || node.input(0)->shape().rank() == 0) return false;
+  const Call call = node.call();
+  const int axis = call.canonical(call.get_int("axis", 0), node.input(0)->shape().rank());
+  Value* const plain = unwrapped(*node.input(1), node.input(0)->shape()[axis]);
+  if (plain == nullptr || plain->shape() != node.input(1)->shape()) return false;
+  graph.set_input(node, 1, plain);
+  return true;
+}
 
 bool find_rows(Graph& graph, Node& node) {
   if (!node.is("Gather")) return false;

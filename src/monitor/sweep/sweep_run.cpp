@@ -1,0 +1,410 @@
+#include "monitor/sweep/sweep_run.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/utf8.hpp"
+#include "crema/error.hpp"
+#include "model/text_file.hpp"
+#include "model/text_format.hpp"
+#include "monitor/recorder.hpp"
+#include "monitor/report/report.hpp"
+#include "monitor/run_folder.hpp"
+#include "solver/overrides.hpp"
+
+namespace crema {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSweepFile = "sweep.prototxt";
+
+/// The file with the messages of a trial.
+class TrialLog {
+ public:
+  explicit TrialLog(const std::string& path) : file_(path, std::ios::app) {}
+
+  void add(Severity severity, const std::string& message) {
+    constexpr const char* kLetters = "DIWE";
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    gmtime_r(&now, &parts);
+    char time[32];
+    std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &parts);
+    const std::scoped_lock lock(mutex_);
+    file_ << kLetters[static_cast<size_t>(severity)] << ' ' << time << ' '
+          << printable_message(message) << std::endl;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::ofstream file_;
+};
+
+/// What decides whether a folder is of the same sweep.
+std::string identity_of(SweepParameter param) {
+  param.clear_parallel();
+  if (param.search() == SweepParameter::RANDOM) param.clear_trials();
+  return param.SerializeAsString();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+}  // namespace
+
+std::string words_of(const TrialState& state) {
+  const std::string why = state.text.empty() ? "" : ": " + state.text;
+  switch (state.kind) {
+    case TrialState::Kind::waiting:
+      return "not run";
+    case TrialState::Kind::running:
+      return "running";
+    case TrialState::Kind::finished:
+      return "finished" + why;
+    case TrialState::Kind::early:
+      return "ended early" + why;
+    case TrialState::Kind::stopped:
+      return "stopped" + why;
+    case TrialState::Kind::failed:
+      return "failed" + why;
+  }
+  return "";
+}
+
+SweepRun::SweepRun(SweepPlan plan, std::string folder, SweepRunOptions options)
+    : plan_(std::move(plan)), folder_(std::move(folder)), options_(std::move(options)) {
+  if (options_.context.device.type != DeviceType::cpu && plan_.param.parallel() > 1)
+    throw Error("parallel: ", plan_.param.parallel(),
+                " trials at once need the CPU; set parallel: "
+                "1 for a GPU");
+  std::error_code failed;
+  fs::create_directories(folder_, failed);
+  if (failed) throw Error("cannot make the sweep's folder '", folder_, "': ", failed.message());
+  const std::string file = (fs::path(folder_) / kSweepFile).string();
+  if (fs::exists(file, failed)) {
+    SweepParameter there;
+    read_text_proto(file, there);
+    if (identity_of(there) != identity_of(plan_.param))
+      throw Error("'", folder_, "' is the folder of another sweep, as its ", kSweepFile,
+                  " shows; only parallel, and trials of a random search, may differ. Leave out "
+                  "--resume for a folder of its own")
+          .about(file);
+  }
+  write_text_proto_atomically(file, plan_.param);
+  states_.resize(plan_.trials.size());
+  bests_.resize(plan_.trials.size());
+  for (size_t trial = 0; trial < states_.size(); ++trial) read_state(trial);
+}
+
+std::string SweepRun::folder_of(size_t trial) const {
+  return (fs::path(folder_) / plan_.trials[trial].name).string();
+}
+
+void SweepRun::read_state(size_t trial) {
+  if (!is_run_folder(folder_of(trial))) return;
+  try {
+    const RunFiles run = read_run(folder_of(trial));
+    TrialState& state = states_[trial];
+    using Kind = TrialState::Kind;
+    switch (run.state()) {
+      case RunOutcome::finished:
+      case RunOutcome::time_over:
+        state.kind = Kind::finished;
+        break;
+      case RunOutcome::early:
+        state.kind = Kind::early;
+        break;
+      case RunOutcome::stopped:
+        state.kind = Kind::stopped;
+        break;
+      case RunOutcome::failed:
+        state.kind = Kind::failed;
+        break;
+      case RunOutcome::unknown:
+        state.kind = Kind::waiting;
+        break;
+    }
+    if (run.end() != nullptr) state.text = run.end()->text();
+    state.was_done = state.kind == Kind::finished || state.kind == Kind::early ||
+                     (state.kind == Kind::failed && !options_.retries_failed);
+    state.iterations = run.iterations;
+    state.seconds = run.time.empty() ? 0 : run.time.back().value;
+    // As take_test() takes them while it runs.
+    for (const RunRecord& event : run.events) {
+      if (event.kind() != RunRecord::TEST) continue;
+      TestReport report{.iteration = event.iteration(),
+                        .net = event.net(),
+                        .loss = event.test_loss(),
+                        .outputs = {}};
+      for (const auto& [name, value] : event.outputs())
+        report.outputs.push_back({name, 0, value, least_is_best(name) ? 1.0F : 0.0F});
+      std::ranges::sort(report.outputs, {}, &TestReport::Output::name);
+      take_test(trial, report);
+    }
+  } catch (const Error&) {
+    states_[trial] = {};  // a folder that cannot be read is that of a trial to run
+  }
+}
+
+/// The output by which trials are ranked, of the first test net that has it.
+void SweepRun::take_test(size_t trial, const TestReport& report) {
+  TrialState& state = states_[trial];
+  std::string wanted = plan_.param.output();
+  if (wanted.empty() && plan_.solver.has_snapshot_best()) wanted = plan_.solver.snapshot_best();
+  const TestReport::Output* found = nullptr;
+  for (const TestReport::Output& output : report.outputs) {
+    const bool is_it =
+        wanted.empty() ? output.loss_weight == 0 && found == nullptr : output.name == wanted;
+    if (is_it && (state.output.empty() || state.output == output.name)) found = &output;
+  }
+  const bool is_loss = wanted.empty() && found == nullptr && report.net == 0 &&
+                       (state.output.empty() || state.output == "loss");
+  if (found == nullptr && !is_loss) return;
+  const double value = found != nullptr ? found->value : report.loss;
+  state.output = found != nullptr ? found->name : "loss";
+  state.least_is_best = is_loss || least_is_best(state.output);
+  if (state.output == plan_.solver.snapshot_best() &&
+      plan_.solver.snapshot_best_is() != SolverParameter::BY_NAME)
+    state.least_is_best = plan_.solver.snapshot_best_is() == SolverParameter::LEAST;
+  const bool is_better =
+      std::isfinite(value) &&
+      (!state.best || (state.least_is_best ? value < *state.best : value > *state.best));
+  if (is_better) {
+    state.best = value;
+    state.best_iteration = report.iteration;
+  }
+  if (state.best) bests_[trial].push_back({report.iteration, *state.best});
+}
+
+bool SweepRun::is_hopeless(size_t trial, std::string& why) const {
+  if (!plan_.param.has_hopeless() || bests_[trial].empty()) return false;
+  const Best own = bests_[trial].back();
+  if (own.iteration < plan_.param.hopeless().from_iteration()) return false;
+  std::vector<double> others;
+  for (size_t other = 0; other < states_.size(); ++other) {
+    if (other == trial || bests_[other].empty() || bests_[other].back().iteration < own.iteration)
+      continue;
+    std::optional<double> best;
+    for (const Best& one : bests_[other]) {
+      if (one.iteration <= own.iteration) best = one.value;
+    }
+    if (best) others.push_back(*best);
+  }
+  if (std::ssize(others) < plan_.param.hopeless().least_trials()) return false;
+  const double middle = median(others);
+  const bool is_behind = states_[trial].least_is_best ? own.value > middle : own.value < middle;
+  if (is_behind)
+    why = text(states_[trial].output, " ", value_words(own.value), " is behind ",
+               value_words(middle), ", the median of ", others.size(), " trials");
+  return is_behind;
+}
+
+void SweepRun::change(size_t trial, const TrialState& state) {
+  const std::scoped_lock lock(report_mutex_);
+  if (options_.on_change) options_.on_change(plan_.trials[trial], state);
+}
+
+/// A trial whose solver could not be made has a folder all the same.
+void SweepRun::record_failure(size_t trial, const std::string& why) const {
+  const std::string folder = folder_of(trial);
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  RunInfo info;
+  info.set_name(plan_.trials[trial].name);
+  info.set_parent(fs::path(folder_).filename().string());
+  info.set_solver_file(plan_.param.solver());
+  for (const std::string& set : settings_of(plan_, plan_.trials[trial])) {
+    RunInfo::Setting& setting = *info.add_settings();
+    setting.set_name(set.substr(0, set.find('=')));
+    setting.set_value(set.substr(set.find('=') + 1));
+  }
+  write_run_info(folder, info);
+  RunRecord record;
+  record.set_kind(RunRecord::END);
+  record.set_reason(RunRecord::FAILED);
+  record.set_text(why);
+  record.set_wall(static_cast<double>(std::time(nullptr)));
+  std::ofstream(file_of_run(folder, kMetricsFile), std::ios::app) << json_line(record) << "\n";
+}
+
+void SweepRun::train(size_t trial) {
+  const PlannedTrial& planned = plan_.trials[trial];
+  const std::string folder = folder_of(trial);
+  fs::create_directories(fs::path(folder) / "weights");
+  TrialLog log(file_of_run(folder, kRunLogFile));
+  ContextOptions context_options = options_.context;
+  const int all_threads =
+      context_options.threads > 0 ? context_options.threads : Context(context_options).threads();
+  const int at_once = std::min<int>(plan_.param.parallel(), static_cast<int>(plan_.trials.size()));
+  context_options.threads = std::max(1, all_threads / at_once);
+  context_options.logger = [&](Severity severity, const std::string& message) {
+    if (severity != Severity::debug) log.add(severity, message);
+    if (severity >= Severity::warning && options_.on_log)
+      options_.on_log(planned, severity, message);
+  };
+  SolverParameter param = plan_.solver;
+  if (param.random_seed() < 0) param.set_random_seed(static_cast<int64_t>(plan_.param.seed()));
+  param.set_snapshot_prefix(
+      (fs::absolute(folder) / "weights" / safe_run_name(plan_.param.name())).string());
+  SolverOptions solver_options;
+  solver_options.set = settings_of(plan_, planned);
+  solver_options.needs_loss = true;
+  SolverParameter as_set = param;
+  SourceMap places = plan_.solver_source;
+  Overrides(solver_options.set).apply(as_set, places);
+  if (!as_set.has_max_iter())
+    throw Error("the solver has no max_iter; add it, or set: \"max_iter=1000\" to the sweep");
+  const bool resumes = Solver::has_snapshot(as_set, places);
+  Context context(context_options);
+  if (resumes) solver_options.weights.emplace();
+  Solver solver(param, plan_.solver_source, context, solver_options);
+  const bool goes_on = resumes && !solver.resume().empty();
+  if (!goes_on) {
+    // What an earlier try left would stand beside the new curves.
+    std::error_code ignored;
+    fs::remove(file_of_run(folder, kMetricsFile), ignored);
+    fs::remove(file_of_run(folder, kHistogramsFile), ignored);
+  }
+  RunInfo info = describe_run(solver, as_set);
+  info.set_name(planned.name);
+  info.set_parent(fs::path(folder_).filename().string());
+  info.set_solver_file(plan_.param.solver());
+  Recorder recorder(solver, as_set, info, folder, {.resumed = goes_on});
+  std::string hopeless;
+  std::atomic<bool> is_over = false, is_stopped = false;
+  solver.on_test = [&](const TestReport& report) {
+    const std::scoped_lock lock(mutex_);
+    take_test(trial, report);
+    if (is_hopeless(trial, hopeless)) is_over = true;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  const double before = states_[trial].seconds;
+  solver.on_iteration = [&](const IterationReport& report) {
+    const std::scoped_lock lock(mutex_);
+    states_[trial].iterations = report.iteration + 1;
+    states_[trial].seconds =
+        before + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  solver.poll = [&] {
+    if (options_.stops && options_.stops()) is_stopped = true;
+    return is_over || is_stopped ? SolverAction::stop : SolverAction::none;
+  };
+  recorder.attach();
+  bool finished = false;
+  try {
+    finished = solver.solve();
+  } catch (const std::exception& error) {
+    log.add(Severity::error, error.what());
+    recorder.end(RunRecord::FAILED, error.what());
+    recorder.detach();
+    const std::scoped_lock lock(mutex_);
+    states_[trial].kind = TrialState::Kind::failed;
+    states_[trial].text = error.what();
+    return;
+  }
+  const bool is_early = !finished && is_over && !is_stopped;
+  recorder.end(finished   ? RunRecord::FINISHED
+               : is_early ? RunRecord::EARLY
+                          : RunRecord::STOPPED,
+               is_early ? hopeless : "");
+  recorder.detach();
+  const std::scoped_lock lock(mutex_);
+  states_[trial].kind = finished   ? TrialState::Kind::finished
+                        : is_early ? TrialState::Kind::early
+                                   : TrialState::Kind::stopped;
+  states_[trial].text = is_early ? hopeless : "";
+}
+
+void SweepRun::run_trial(size_t trial) {
+  TrialState now;
+  {
+    const std::scoped_lock lock(mutex_);
+    states_[trial].kind = TrialState::Kind::running;
+    states_[trial].text.clear();
+    now = states_[trial];
+  }
+  change(trial, now);
+  try {
+    train(trial);
+  } catch (const std::exception& error) {
+    const std::string why = error.what();
+    {
+      const std::scoped_lock lock(mutex_);
+      states_[trial].kind = TrialState::Kind::failed;
+      states_[trial].text = why;
+    }
+    try {
+      record_failure(trial, why);
+    } catch (const std::exception& second) {
+      if (options_.on_log) options_.on_log(plan_.trials[trial], Severity::warning, second.what());
+    }
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    now = states_[trial];
+  }
+  change(trial, now);
+  try {
+    write_comparison();
+  } catch (const std::exception& error) {
+    if (options_.on_log) options_.on_log(plan_.trials[trial], Severity::warning, error.what());
+  }
+}
+
+bool SweepRun::run() {
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> is_stopped = false;
+  const auto work = [&] {
+    for (size_t trial; (trial = next++) < plan_.trials.size();) {
+      if (options_.stops && options_.stops()) is_stopped = true;
+      if (is_stopped) return;
+      if (!states_[trial].was_done) run_trial(trial);
+    }
+  };
+  std::vector<std::thread> threads;
+  const auto at_once =
+      std::min<size_t>(static_cast<size_t>(plan_.param.parallel()), plan_.trials.size());
+  for (size_t k = 1; k < at_once; ++k) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  if (options_.stops && options_.stops()) is_stopped = true;
+  write_comparison();
+  return !is_stopped;
+}
+
+std::vector<size_t> SweepRun::ranked() const {
+  std::vector<size_t> order(states_.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+    const TrialState &x = states_[a], &y = states_[b];
+    if (!x.best || !y.best) return x.best.has_value() && !y.best;
+    return x.least_is_best ? *x.best < *y.best : *x.best > *y.best;
+  });
+  return order;
+}
+
+void SweepRun::write_comparison() const {
+  const std::scoped_lock lock(report_mutex_);
+  std::vector<RunFiles> runs;
+  for (size_t trial = 0; trial < plan_.trials.size(); ++trial) {
+    if (!is_run_folder(folder_of(trial))) continue;
+    try {
+      runs.push_back(read_run(folder_of(trial)));
+    } catch (const Error&) {
+      // The report is of those that can be read; the table names the others.
+    }
+  }
+  if (runs.empty()) return;
+  write_text_atomically(file_of_run(folder_, kRunReportFile), comparison_report(runs));
+}
+
+}  // namespace crema
