@@ -2,6 +2,7 @@
 // (support/fake_device.hpp): as on the CPU, although the host is an iteration ahead.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -92,7 +93,13 @@ class DeviceRescue : public ::testing::Test {
     return run(solver);
   }
   static void expect_near(const Seen& seen, const Seen& expected) {
-    EXPECT_EQ(seen.notes, expected.notes);
+    // Which value that is not finite comes first is a matter of the kernels.
+    const auto what = [](const Seen& of) {
+      std::vector<std::string> notes = of.notes;
+      for (std::string& note : notes) note.resize(std::min(note.size(), note.find("the first is")));
+      return notes;
+    };
+    EXPECT_EQ(what(seen), what(expected));
     EXPECT_EQ(seen.iteration, expected.iteration);
     ASSERT_EQ(seen.values.size(), expected.values.size());
     for (size_t i = 0; i < seen.values.size(); ++i)
