@@ -216,6 +216,8 @@ std::vector<std::string> readable_files(const RunPlace& place) {
 
 std::string last_lines(const std::string& path, int lines) {
   constexpr std::streamoff kMostBytes = 128 << 10;
+  std::error_code unknown;
+  if (!fs::is_regular_file(path, unknown)) return "";
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return "";
   const std::streamoff size = file.tellg();

@@ -24,6 +24,8 @@ namespace fs = std::filesystem;
 template <class Read>
 void read_lines(const std::string& folder, const char* name, std::vector<std::string>& warnings,
                 const Read& read) {
+  std::error_code unknown;
+  if (!fs::is_regular_file(fs::path(folder) / name, unknown)) return;  // a device has no end
   std::ifstream in(fs::path(folder) / name, std::ios::binary);
   constexpr int kMostNamed = 5;
   int line_number = 0, damaged = 0;
