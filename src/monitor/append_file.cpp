@@ -54,6 +54,8 @@ int AppendFile::open(const std::string& path, bool lines) noexcept {
 }
 
 bool AppendFile::lock() noexcept {
+  struct stat is {};
+  if (::fstat(descriptor_, &is) == 0 && !S_ISREG(is.st_mode)) return true;  // a device is all runs'
   // A file system without locks has none that another process could hold.
   for (int tries = 0;; ++tries) {
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;
