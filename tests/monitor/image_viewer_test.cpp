@@ -20,12 +20,21 @@ class ImageViewerTest : public ::testing::Test {
     if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   }
 
-  /// Weights without parameters that say this of the training.
+  /// Weights that say this of the training, with those of a layer "ip": 0, and 0.5 as bias.
   std::string weights(const std::string& name, bool has_transform = true) const {
     NetParameter net;
     Origin& origin = *net.mutable_origin();
     for (const char* one : {"blue", "green", "red"}) origin.add_class_name(one);
     if (has_transform) origin.mutable_transform()->set_scale(0.5F);
+    LayerParameter& layer = *net.add_layer();
+    layer.set_name("ip");
+    layer.set_type("InnerProduct");
+    BlobProto &weight = *layer.add_blobs(), &bias = *layer.add_blobs();
+    weight.mutable_shape()->add_dim(14);
+    weight.mutable_shape()->add_dim(12);
+    weight.mutable_data()->Resize(14 * 12, 0);
+    bias.mutable_shape()->add_dim(14);
+    bias.mutable_data()->Resize(14, 0.5F);
     write_binary_proto_atomically(folder_.path(name), net);
     return folder_.path(name);
   }
@@ -85,10 +94,12 @@ TEST_F(ImageViewerTest, ShowsTheClassOfEachPixel) {
 }
 
 TEST_F(ImageViewerTest, ShowsBoxesInPixelsOfTheImage) {
+  // Two rows of a detector, all of whose values are 0.5.
   const SeenImage seen = ImageViewer(context_).see(
-      run_of("layer { name: 'rows' type: 'DummyData' top: 'rows' dummy_data_param { shape { dim: 1 "
-             "dim: 1 dim: 2 dim: 7 } data_filler { type: 'constant' value: 0.5 } } }"
-             "layer { name: 'silence' type: 'Silence' bottom: 'data' }"),
+      run_of(
+          "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { "
+          "num_output: 14 } } layer { name: 'rows' type: 'Reshape' bottom: 'ip' top: 'rows' "
+          "reshape_param { shape { dim: 1 dim: 1 dim: 2 dim: 7 } } }"),
       weights("w.caffemodel"), image(1, 2, 3));
   EXPECT_EQ(seen.kind, SeenImage::Kind::boxes);
   ASSERT_EQ(seen.found.size(), 2U);
@@ -96,6 +107,7 @@ TEST_F(ImageViewerTest, ShowsBoxesInPixelsOfTheImage) {
   EXPECT_DOUBLE_EQ(seen.found[0].score, 0.5);
   EXPECT_DOUBLE_EQ(seen.found[0].left, 3);
   EXPECT_DOUBLE_EQ(seen.found[0].top, 2);
+  EXPECT_TRUE(json_of(seen).find("\"box\":[3,2,3,2]") != std::string::npos) << json_of(seen);
 }
 
 TEST_F(ImageViewerTest, RefusesWhatIsNoImageOrNoNetForOne) {

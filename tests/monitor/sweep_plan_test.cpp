@@ -77,19 +77,19 @@ TEST_F(SweepPlanTest, SeveralFieldsGetOneValue) {
 
 TEST_F(SweepPlanTest, ARandomSearchDrawsTheSameAgain) {
   const std::string sweep =
-      "search: RANDOM seed: 7 vary { field: 'base_lr' range { least: 0.0001 greatest: 1 log: true "
+      "search: RANDOM vary { field: 'base_lr' range { least: 0.0001 greatest: 1 log: true "
       "} "
       "} vary { field: 'iter_size' range { least: 1 greatest: 4 integer: true } } vary { field: "
       "'momentum' value: '0' value: '0.9' } ";
-  const auto few = joined_trials(plan(sweep + "trials: 20"));
-  auto many = joined_trials(plan(sweep + "trials: 400"));
+  const auto few = joined_trials(plan(sweep + "trials: 20 seed: 7"));
+  auto many = joined_trials(plan(sweep + "trials: 400 seed: 7"));
   EXPECT_TRUE(std::equal(few.begin(), few.end(), many.begin()));
   EXPECT_EQ(std::set<std::string>(few.begin(), few.end()).size(), 20U);
   EXPECT_NE(few, joined_trials(plan(sweep + "trials: 20 seed: 8")));
   // Even in the logarithm: a quarter of the draws in each factor of 10.
   std::array<int, 4> decades{}, sizes{};
   int zero = 0;
-  for (const PlannedTrial& trial : plan(sweep + "trials: 400").trials) {
+  for (const PlannedTrial& trial : plan(sweep + "trials: 400 seed: 7").trials) {
     const double rate = std::atof(trial.vary[0].substr(8).c_str());
     ASSERT_GE(rate, 0.0001);
     ASSERT_LE(rate, 1);
@@ -114,7 +114,7 @@ TEST_F(SweepPlanTest, WrongFieldsAreErrorsWithTheirPlace) {
   refuses("vary { field: 'base_lr=0.1' value: '1' }", {"s.prototxt:2", "has a value"});
   refuses("vary { field: 'snapshot_prefix' value: 'a' }", {"snapshot_prefix", "its own"});
   refuses("vary { field: 'base_lr' value: '1' } vary { field: 'base_lr' value: '2' }",
-          {"s.prototxt:2:44", "varied twice"});
+          {"s.prototxt:2:45", "varied twice"});
 }
 
 TEST_F(SweepPlanTest, WrongRangesAndCountsAreErrors) {

@@ -26,7 +26,7 @@ TEST_F(SweepCliTest, PrintsTheTrialsAndComparesThem) {
   EXPECT_EQ(output.status, 0) << output.text;
   for (const char* part :
        {"rates-1: 2 trials, 2 at once, random_seed 1701", "trial-1 of 2: base_lr=0.1",
-        "trial  base_lr  best loss", "finished", "report.html"})
+        "base_lr  best loss  at", "finished", "report.html"})
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   EXPECT_TRUE(fs::exists(path("runs/rates-1/trial-2/metrics.jsonl")));
   EXPECT_TRUE(fs::exists(path("runs/rates-1/report.html")));
