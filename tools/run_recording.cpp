@@ -122,18 +122,18 @@ std::string RunRecording::choose_folder(Solver& solver, bool is_continued, bool*
 void RunRecording::start(Solver& solver, Context& context, const SolverParameter& param,
                          const SourceMap& source, bool is_continued) {
   if (!wanted()) return;
-  RunInfo info =
-      describe_run(solver, with_flags(param, source, solver.net().run_state().seed, is_continued));
-  info.set_solver_file(as_utf8(FLAGS_solver));
-  for (std::string& word : command_words()) info.add_command(std::move(word));
   bool resumed = false;
   std::string folder;
   try {
+    const SolverParameter run =
+        with_flags(param, source, solver.net().run_state().seed, is_continued);
+    RunInfo info = describe_run(solver, run);
+    info.set_solver_file(as_utf8(FLAGS_solver));
+    for (std::string& word : command_words()) info.add_command(std::move(word));
     folder = choose_folder(solver, is_continued, &resumed);
-    recorder_ = std::make_unique<Recorder>(
-        solver, with_flags(param, source, solver.net().run_state().seed, is_continued), info,
-        folder, RecorderOptions{.resumed = resumed});
-  } catch (const Error& error) {
+    recorder_ =
+        std::make_unique<Recorder>(solver, run, info, folder, RecorderOptions{.resumed = resumed});
+  } catch (const std::exception& error) {
     log_.discard();
     if (is_asked_for_ || is_run_alive(folder)) throw;
     say(Severity::warning, text("the run has no folder: ", error.what()));
@@ -150,7 +150,8 @@ void RunRecording::start(Solver& solver, Context& context, const SolverParameter
 
 void RunRecording::end(RunRecord::Reason reason, const std::string& text) {
   if (!recorder_) return;
-  if (reason != RunRecord::FAILED) {
+  // Whoever stops a run waits for no evaluation.
+  if (reason != RunRecord::FAILED && reason != RunRecord::STOPPED) {
     recorder_->on_folder_changed = [this] {
       report_end(recorder_->folder(), *context_, seconds_of_end(solver_->seconds()));
     };

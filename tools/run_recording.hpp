@@ -27,7 +27,8 @@ class RunRecording {
              const SourceMap& source, bool is_continued);
   /// Null without a folder.
   Recorder* recorder() { return recorder_.get(); }
-  /// The end of the run, however it came. Evaluates the weights for the report, unless it failed.
+  /// The end of the run, however it came. Evaluates the weights for the report, unless it failed
+  /// or was stopped.
   void end(RunRecord::Reason reason, const std::string& text = "");
 
  private:

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/less_is_better.hpp"
 #include "core/utf8.hpp"
 #include "proto/solver.pb.h"
-#include "solver/test_output.hpp"
 #include "tools/text.hpp"
 
 namespace crema::tools {

@@ -20,6 +20,10 @@ std::string histogram_line(const ValueHistogram& histogram);
 /// The same as TensorBoard has it.
 tensorboard::HistogramProto histogram_event(const ValueHistogram& histogram);
 
+/// The iteration from which on the next histograms are worth their size behind those of this one:
+/// their number grows with the logarithm of that of the iterations.
+int next_of_histograms(int iteration);
+
 /// The L2 norm of the gradients of the parameters that learn, before any clipping; they are
 /// `scale` times as large in the arena. Calls ParameterArena::settle_gradients().
 double gradient_norm(ParameterArena& arena, double scale);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/data_source.hpp"
+#include "core/less_is_better.hpp"
 #include "core/utf8.hpp"
 #include "model/text_format.hpp"
 #include "model/whole_file.hpp"
@@ -41,6 +42,8 @@ constexpr int64_t kMostValues = 64;
 constexpr double kMostCost = 0.001;
 /// Events are an addition to metrics.jsonl, and images their largest part: so many a run.
 constexpr int kMostPictures = 60;
+/// What reports at snapshots may take: so many seconds, and this part of the time of training.
+constexpr double kReportSeconds = 0.5, kMostReportCost = 0.01;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -59,6 +62,11 @@ double most_memory() {
 std::string value_name(const std::string& output, int64_t index) {
   const std::string name = as_utf8(output);
   return index == 0 ? name : text(name, "[", index, "]");
+}
+
+/// The name of the link to the best weights.
+std::string best_link(const std::string& weights) {
+  return weights.ends_with(".h5") ? "best.caffemodel.h5" : "best.caffemodel";
 }
 
 void write_whole(const std::string& path, const std::string& content) {
@@ -93,7 +101,7 @@ struct Recorder::State {
         info(run),
         folder(path),
         options(how),
-        display(param.display() > 0 ? param.display() : std::max(1, param.max_iter() / 100)),
+        display(param.display() > 0 ? param.display() : std::max(1, of.max_iterations() / 100)),
         iter_size(param.iter_size()),
         has_best(!param.snapshot_best().empty()) {
     for (const Layer* layer : of.net().layers())
@@ -114,9 +122,10 @@ struct Recorder::State {
   Clock::time_point start = Clock::now();
   double time_before = 0;  // of earlier parts of the run
   double cost = 0;         // seconds for histograms and pictures
+  double report_cost = 0;  // seconds for reports at snapshots
   int pictures = 0;
   int next_pictures = 0;                                       // iteration
-  int last_histograms = -1;                                    // iteration
+  int last_histograms = -1, next_histograms = 0;               // iterations
   double loss_scale = 1;                                       // of the last iteration
   double seconds = 0, waited = 0, images = 0, iterations = 0;  // since the last TRAIN
   std::string last_weights, best_weights, linked_best;
@@ -130,6 +139,8 @@ struct Recorder::State {
 
   double time() const { return time_before + seconds_since(start); }
   bool may_spend() const { return cost <= kMostCost * time(); }
+  /// Of a run of many records a report takes seconds.
+  bool may_report() const { return report_cost <= kReportSeconds + kMostReportCost * time(); }
 
   void warn(const std::string& what) {
     if (std::exchange(warned, true)) return;
@@ -182,7 +193,9 @@ struct Recorder::State {
   void record_histograms(int iteration);
   void tested(const TestReport& report);
   void record_pictures(const TestReport& report);
-  void compare_snapshot(const TestReport& report);
+  void remember_snapshot(int iteration, const std::string& weights);
+  void remember(const KeptRecords& kept);
+  void compare_snapshot(const RunRecord& test);
   void saved(const std::string& state);
   void link_best();
 };
@@ -210,6 +223,7 @@ double Recorder::State::go_on_from(int iteration) {
   check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
   put(iteration, start_event());
   for (const RunRecord& record : kept.at_once) put(record.iteration(), scalar_event(record));
+  if (!has_best) guarded([&] { remember(kept); });
   return kept.time;
 }
 
@@ -218,6 +232,7 @@ void Recorder::State::look_back(int iteration) {
   done = iteration;
   tested_nets.clear();
   last_histograms = std::min(last_histograms, iteration);
+  next_histograms = iteration;
   seconds = waited = images = iterations = 0;
   go_on_from(iteration);
   RunRecord record = record_of(RunRecord::RESUME);
@@ -298,13 +313,16 @@ void Recorder::State::iterated(const IterationReport& report) {
     }
   }
   put(record);
-  if (is_present && (last_histograms < 0 || may_spend())) record_histograms(report.iteration + 1);
+  const bool has_histograms_due = report.iteration + 1 >= next_histograms && may_spend();
+  if (is_present && (last_histograms < 0 || has_histograms_due))
+    record_histograms(report.iteration + 1);
   link_best();
 }
 
 void Recorder::State::record_histograms(int iteration) {
   if (last_histograms == iteration) return;
   last_histograms = iteration;
+  next_histograms = next_of_histograms(iteration);
   const auto began = Clock::now();
   ParameterArena& arena = solver.net().params();
   arena.settle_gradients();
@@ -352,7 +370,7 @@ void Recorder::State::tested(const TestReport& report) {
     added.set_average_precision(one.average_precision);
   }
   put(record);
-  compare_snapshot(report);
+  compare_snapshot(record);
   record_pictures(report);
 }
 
@@ -382,29 +400,62 @@ void Recorder::State::record_pictures(const TestReport& report) {
   cost += seconds_since(began);
 }
 
-/// Without snapshot_best: the best snapshot is the one whose own test was the best.
-void Recorder::State::compare_snapshot(const TestReport& report) {
-  if (has_best || report.net != 0 || report.iteration != last_snapshot || report.outputs.empty())
-    return;
-  const TestReport::Output* watched = &report.outputs.front();
-  for (const auto& output : report.outputs) {
-    if (output.loss_weight != 0) continue;
-    watched = &output;
-    break;
+void Recorder::State::remember_snapshot(int iteration, const std::string& weights) {
+  last_snapshot = iteration;
+  last_weights = weights;
+  std::error_code unknown;
+  if (has_best || best_weights.empty() || std::filesystem::exists(best_weights, unknown)) return;
+  // snapshot_keep has removed it: what is tested from now on takes its place.
+  best_value.reset();
+  unlink_snapshot(folder, best_link(best_weights));
+  best_weights.clear();
+  linked_best.clear();
+}
+
+/// What the part of the run before was the best by.
+void Recorder::State::remember(const KeptRecords& kept) {
+  best_value.reset();
+  best_weights.clear();
+  linked_best.clear();
+  last_snapshot = -1;
+  for (const RunRecord& record : kept.milestones) {
+    if (record.kind() == RunRecord::TEST) {
+      compare_snapshot(record);
+      continue;
+    }
+    const std::string within = file_of_run(folder, record.weights());
+    std::error_code unknown;
+    const bool is_within = std::filesystem::exists(within, unknown);
+    remember_snapshot(record.iteration(), is_within ? within : record.weights());
   }
-  const bool is_better =
-      std::isfinite(watched->value) &&
-      (!best_value ||
-       (watched->loss_weight != 0 ? watched->value < *best_value : watched->value > *best_value));
-  if (!is_better) return;
-  best_value = watched->value;
+}
+
+/// Without snapshot_best: the best snapshot is the one whose own test was the best, by the first
+/// output of test net 0 that is no loss.
+void Recorder::State::compare_snapshot(const RunRecord& test) {
+  if (has_best || test.net() != 0 || test.iteration() != last_snapshot) return;
+  const Net& net = *solver.test_nets().at(0);
+  const auto find = [&](bool losses) -> std::optional<std::pair<double, bool>> {
+    for (const std::string& name : net.outputs()) {
+      const float weight = net.loss_weight(name);
+      const auto found = test.outputs().find(value_name(name, 0));
+      if ((weight != 0) == losses && found != test.outputs().end())
+        return std::pair(found->second, less_is_better(name, weight));
+    }
+    return {};
+  };
+  auto watched = find(false);
+  if (!watched) watched = find(true);
+  if (!watched || !std::isfinite(watched->first)) return;
+  const auto [value, is_least] = *watched;
+  if (best_value && (is_least ? value >= *best_value : value <= *best_value)) return;
+  best_value = value;
   best_weights = last_weights;
   link_best();
 }
 
 void Recorder::State::saved(const std::string& path) {
-  last_weights = weights_beside(path);
-  last_snapshot = solver.iteration();
+  remember_snapshot(solver.iteration(), weights_beside(path));
   const std::string format = path.ends_with(".h5") ? ".h5" : "";
   RunRecord record = record_of(RunRecord::SNAPSHOT);
   record.set_state(as_utf8(path_in_run(folder, path)));
@@ -421,8 +472,7 @@ void Recorder::State::link_best() {
   }
   if (best_weights.empty() || best_weights == linked_best) return;
   linked_best = best_weights;
-  link_snapshot(folder, best_weights.ends_with(".h5") ? "best.caffemodel.h5" : "best.caffemodel",
-                best_weights);
+  link_snapshot(folder, best_link(best_weights), best_weights);
 }
 
 Recorder::Recorder(Solver& solver, const SolverParameter& param, const RunInfo& info,
@@ -470,7 +520,10 @@ void Recorder::attach() {
   solver.on_snapshot = [this, &state](const std::string& path) {
     if (state.snapshot_before) state.snapshot_before(path);
     state.guarded([&] { state.saved(path); });
-    if (on_folder_changed) state.guarded(on_folder_changed);
+    if (!on_folder_changed || !state.may_report()) return;
+    const auto began = Clock::now();
+    state.guarded(on_folder_changed);
+    state.report_cost += seconds_since(began);
   };
   solver.on_note = [this, &state](const std::string& text) {
     if (state.note_before) state.note_before(text);

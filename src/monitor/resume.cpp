@@ -94,8 +94,10 @@ KeptRecords drop_void(const std::string& folder, int iteration) {
   for (const Line& line : lines) {
     content += line.text;
     content += '\n';
-    if (line.kind != RunRecord::TRAIN || line.iteration != iteration) continue;
-    if (parse_json_line(line.text, record)) kept.at_once.push_back(record);
+    const bool is_milestone = line.kind == RunRecord::SNAPSHOT || line.kind == RunRecord::TEST;
+    const bool is_at_once = line.kind == RunRecord::TRAIN && line.iteration == iteration;
+    if ((is_milestone || is_at_once) && parse_json_line(line.text, record))
+      (is_milestone ? kept.milestones : kept.at_once).push_back(record);
   }
   if (!lines.empty() && parse_json_line(lines.back().text, record)) kept.time = record.time();
 

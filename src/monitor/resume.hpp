@@ -9,8 +9,9 @@
 namespace crema {
 
 struct KeptRecords {
-  double time = 0;                 // seconds of training behind the last one
-  std::vector<RunRecord> at_once;  // TRAIN records of the snapshot's own iteration
+  double time = 0;                    // seconds of training behind the last one
+  std::vector<RunRecord> milestones;  // SNAPSHOT and TEST records
+  std::vector<RunRecord> at_once;     // TRAIN records of the snapshot's own iteration
 };
 
 /// Removes from metrics.jsonl and histograms.jsonl what a run that goes on from the snapshot of

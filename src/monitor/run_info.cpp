@@ -63,19 +63,6 @@ void list_data(const Net& net, const char* phase, RunInfo& info) {
   }
 }
 
-/// Iterations that take each record once; 0 where no source counts its records so.
-double iterations_of_epoch(const Net& net, int iter_size) {
-  const DataSource* most = nullptr;
-  for (const Layer* layer : net.layers()) {
-    const DataSource* source = layer->data_source();
-    if (source == nullptr || source->records() <= 0 || !source->takes_each_once()) continue;
-    if (most == nullptr || source->records() > most->records()) most = source;
-  }
-  if (most == nullptr || most->records_per_batch() <= 0) return 0;
-  return static_cast<double>(most->records()) /
-         static_cast<double>(most->records_per_batch() * iter_size);
-}
-
 }  // namespace
 
 RunInfo describe_run(Solver& solver, const SolverParameter& param) {
@@ -94,8 +81,7 @@ RunInfo describe_run(Solver& solver, const SolverParameter& param) {
   info.set_seed(net.run_state().seed);
   info.set_snapshot_prefix(as_utf8(param.snapshot_prefix()));
   info.set_max_iterations(solver.max_iterations());
-  if (const double epoch = iterations_of_epoch(net, param.iter_size()); epoch > 0)
-    info.set_iterations_of_epoch(epoch);
+  if (const auto epoch = solver.iterations_of_epoch()) info.set_iterations_of_epoch(*epoch);
   list_data(net, "TRAIN", info);
   for (const auto& test : solver.test_nets()) list_data(*test, "TEST", info);
   list_settings(param, net, info);

@@ -23,6 +23,12 @@ void link_snapshot(const std::string& folder, const std::string& name, const std
   throw Error("cannot make '", path, "' a link to '", file, "': ", failed.message()).about(path);
 }
 
+void unlink_snapshot(const std::string& folder, const std::string& name) {
+  const fs::path path = fs::path(file_of_run(folder, kRunSnapshots)) / name;
+  std::error_code ignored;
+  if (fs::is_symlink(path, ignored)) fs::remove(path, ignored);
+}
+
 std::string weights_beside(const std::string& state) {
   constexpr std::string_view kState = ".solverstate";
   const size_t at = state.rfind(kState);

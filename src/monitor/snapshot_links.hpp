@@ -8,6 +8,9 @@ namespace crema {
 /// together. It leads to the old or the new file at any moment. Error if that fails.
 void link_snapshot(const std::string& folder, const std::string& name, const std::string& file);
 
+/// Removes the link of that name, where there is one.
+void unlink_snapshot(const std::string& folder, const std::string& name);
+
 /// The weights of a snapshot by the name of its state: STEM.caffemodel of STEM.solverstate, and
 /// with .h5 likewise.
 std::string weights_beside(const std::string& state);

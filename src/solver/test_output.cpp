@@ -1,37 +1,12 @@
 #include "solver/test_output.hpp"
 
 #include <algorithm>
-#include <cctype>
 
+#include "core/less_is_better.hpp"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
 
 namespace crema {
-namespace {
-
-/// Whether a word of the name says that less is better. Words are of letters only: "top1_err" has
-/// the words "top" and "err", "terrain" is another word.
-bool has_word_of_loss(const std::string& name) {
-  std::string word;
-  for (const char sign : name + " ") {
-    if (std::isalpha(static_cast<unsigned char>(sign)) != 0) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(sign)));
-      continue;
-    }
-    for (const char* of_loss : {"loss", "losses", "err", "error", "errors"}) {
-      if (word == of_loss) return true;
-    }
-    word.clear();
-  }
-  return false;
-}
-
-}  // namespace
-
-bool less_is_better(const std::string& output, float loss_weight) {
-  return loss_weight != 0 || has_word_of_loss(output);
-}
-
 void TestOutput::check(const std::vector<std::unique_ptr<Net>>& test_nets,
                        const std::vector<int>& test_iter) {
   const auto count = static_cast<int>(test_nets.size());

@@ -10,10 +10,6 @@
 
 namespace crema {
 
-/// Whether the least value of an output of a test net is the best: it is a loss, or its name says
-/// so.
-bool less_is_better(const std::string& output, float loss_weight);
-
 struct TestOutput {
   std::string setting;      // that names it, such as "snapshot_best"
   std::string net_setting;  // that names the net

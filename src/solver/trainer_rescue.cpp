@@ -12,6 +12,7 @@
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "solver/batch_halving.hpp"
+#include "solver/rate_policy.hpp"
 #include "solver/snapshot.hpp"
 #include "solver/snapshot_keeper.hpp"
 #include "solver/trainer.hpp"
@@ -93,6 +94,8 @@ SavedSnapshot Trainer::snapshot_behind_failure(const std::string& why) {
 
 void Trainer::try_iteration() {
   const RecordCursors cursors = data_cursors(training_state());
+  const std::vector<double> losses = losses_;
+  const RatePolicy::Plateau plateau = policy_->plateau();
   std::vector<std::pair<Tensor*, Tensor>> statistics;
   for (const auto& segment : net_->params().segments()) {
     Tensor& values = segment.parameter->data;
@@ -107,6 +110,8 @@ void Trainer::try_iteration() {
   } catch (const MemoryError& error) {
     set_data_cursors(training_state(), cursors);
     for (auto& [values, before] : statistics) values->copy_from(before);
+    losses_ = losses;
+    policy_->set_plateau(plateau);
     halve_batch(error);
     advance();
     settle(0);

@@ -113,7 +113,12 @@ BatchResult Trainer::try_batch(int64_t batch, const BatchTrial& trial, size_t me
       plan.activations + plan.parameters + plan.engines + arrays * net_->params().data().bytes();
   result.fits = result.planned <= memory;
   if (!result.fits) return result;
-  tried_iteration();  // takes the memory, and measures engines
+  try {
+    tried_iteration();            // takes the memory, and measures engines
+  } catch (const MemoryError&) {  // the plan knows nothing of what engines take
+    result.fits = false;
+    return result;
+  }
   double waited = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < trial.iterations; ++i) waited += tried_iteration().data_wait;

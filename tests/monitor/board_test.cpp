@@ -315,6 +315,11 @@ TEST_F(BoardTest, LinksOutOfTheFolderAreNotFollowed) {
 TEST_F(BoardTest, GivesFilesToKeep) {
   make_run("a-1");
   Board board({.folder = runs()});
+  folder_.write("runs/a-1/test_net_0.prototxt", "");
+  folder_.write("runs/a-1/test_net_\r\nX: y.prototxt", "");
+  EXPECT_EQ(board.answer(get("/file/test_net_0.prototxt/a-1")).status, 200);
+  EXPECT_EQ(board.answer(get("/file/test_net_%0D%0AX:%20y.prototxt/a-1")).status, 404)
+      << "names go into headers";
   const BoardResponse file = board.answer(get("/file/log.txt/a-1"));
   EXPECT_EQ(file.status, 200);
   EXPECT_EQ(file.body, "the log of a-1\n");

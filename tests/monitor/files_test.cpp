@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -371,6 +372,15 @@ TEST(Histograms, OfOneValueAndOfNone) {
   EXPECT_EQ(none.not_finite(), 3);
   EXPECT_EQ(none.counts_size(), 0);
   EXPECT_EQ(histogram_of(values, 0, 0).counts_size(), 0);
+}
+
+TEST(Histograms, AreFewOfALongRun) {
+  int count = 0;
+  for (int iteration = 0; iteration < 1000000; iteration = next_of_histograms(iteration)) ++count;
+  EXPECT_GT(count, 100);
+  EXPECT_LT(count, 400);
+  EXPECT_EQ(next_of_histograms(10), 11) << "each display of a short run has them";
+  EXPECT_EQ(next_of_histograms(INT_MAX - 1), INT_MAX);
 }
 
 TEST(Fingerprint, ChangesWithTheData) {

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -475,6 +477,91 @@ TEST_F(RecorderTest, WithoutSnapshotBestTheBestIsThatOfItsOwnTest) {
   }
   EXPECT_EQ(fs::canonical(path("snapshots/best.caffemodel")).filename().string(),
             text("s_iter_", iteration, ".caffemodel"));
+}
+
+TEST_F(ResumedTest, TheBestOfThePartBeforeCounts) {
+  run_killed(7);
+  // With a snapshot of iteration 0, whose test nothing is better than.
+  RunRecord first;
+  first.set_kind(RunRecord::SNAPSHOT);
+  first.set_iteration(0);
+  first.set_weights(folder_ / "s_iter_0.caffemodel");
+  folder_.write("s_iter_0.caffemodel", "");
+  std::string lines = json_line(first) + "\n";
+  for (RunRecord one : records()) {
+    if (one.kind() == RunRecord::TEST && one.iteration() == 0)
+      (*one.mutable_outputs())["accuracy"] = 2;
+    lines += json_line(one) + "\n";
+  }
+  folder_.write("runs/it-1/metrics.jsonl", lines);
+  go_on(4);
+  EXPECT_EQ(fs::canonical(path("snapshots/best.caffemodel")).filename(), "s_iter_0.caffemodel");
+}
+
+TEST_F(RecorderTest, ALinkToWhatSnapshotKeepRemovedIsReplaced) {
+  SolverParameter solver_param = param();
+  solver_param.set_snapshot(1);
+  solver_param.set_test_interval(1);
+  solver_param.set_snapshot_keep(1);
+  solver_param.set_base_lr(0);  // no test is better than the first
+  train(solver_param);
+  EXPECT_EQ(fs::canonical(path("snapshots/best.caffemodel")).filename(), "s_iter_10.caffemodel");
+}
+
+TEST_F(RecorderTest, OfAnErrorTheLeastIsTheBest) {
+  SolverParameter solver_param = param();
+  LayerParameter& error = *solver_param.mutable_net_param()->add_layer();
+  parse_text_proto(
+      "name: 'error' type: 'Power' bottom: 'loss' top: 'error' include { phase: TEST }", "layer",
+      error);
+  solver_param.mutable_net_param()->mutable_layer(4)->set_type("Silence");
+  solver_param.mutable_net_param()->mutable_layer(4)->clear_top();
+  train(solver_param);
+  double least = HUGE_VAL;
+  int iteration = -1;
+  for (const RunRecord& one : records()) {
+    if (one.kind() != RunRecord::TEST || one.iteration() == 0) continue;
+    if (one.outputs().at("error") >= least) continue;
+    least = one.outputs().at("error");
+    iteration = one.iteration();
+  }
+  EXPECT_EQ(fs::canonical(path("snapshots/best.caffemodel")).filename().string(),
+            text("s_iter_", iteration, ".caffemodel"));
+}
+
+TEST_F(RecorderTest, LengthsInEpochsAreIterations) {
+  SolverParameter solver_param = param();
+  solver_param.clear_max_iter();
+  solver_param.clear_display();
+  solver_param.set_max_epochs(100);
+  Context of = context();
+  Solver solver(solver_param, of);
+  Recorder recorder(solver, solver_param, describe_run(solver, solver_param), run());
+  recorder.attach();
+  solver.step(7);
+  EXPECT_EQ(read_run_info(run()).max_iterations(), 200);
+  std::vector<int> train;
+  for (const RunRecord& one : records())
+    if (one.kind() == RunRecord::TRAIN) train.push_back(one.iteration());
+  EXPECT_THAT(train, ElementsAre(1, 3, 5, 7)) << "a hundred displays a run";
+}
+
+TEST_F(RecorderTest, ReportsOfSnapshotsTakeLittleOfTheTime) {
+  SolverParameter solver_param = param();
+  solver_param.set_snapshot(1);
+  Context of = context();
+  Solver solver(solver_param, of);
+  Recorder recorder(solver, solver_param, describe_run(solver, solver_param), run());
+  int reports = 0;
+  recorder.on_folder_changed = [&] {
+    ++reports;
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  };
+  recorder.attach();
+  ASSERT_TRUE(solver.solve());
+  EXPECT_EQ(reports, 1);
+  recorder.end(RunRecord::FINISHED);
+  EXPECT_EQ(reports, 2) << "the last one is made in any case";
 }
 
 TEST_F(RecorderTest, AFullDiskIsOneWarningAndTheRunGoesOn) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/less_is_better.hpp"
 #include "data/images/image_decoder.hpp"
 #include "monitor/report/png.hpp"
 #include "monitor/run_folder_fake.hpp"
@@ -217,10 +218,10 @@ TEST(Report, TheBestIsWhatTheSolverKept) {
 }
 
 TEST(Report, LossesFall) {
-  EXPECT_TRUE(least_is_best("loss"));
-  EXPECT_TRUE(least_is_best("top1_err"));
-  EXPECT_FALSE(least_is_best("accuracy"));
-  EXPECT_FALSE(least_is_best("lossless"));
+  EXPECT_TRUE(less_is_better("loss"));
+  EXPECT_TRUE(less_is_better("top1_err"));
+  EXPECT_FALSE(less_is_better("accuracy"));
+  EXPECT_FALSE(less_is_better("lossless"));
   FakeRun fake;
   fake.set("snapshot_best", "\"top1_err\"");
   for (const double error : {0.5, 0.25, 0.75}) {

@@ -175,6 +175,36 @@ TEST_F(SweepRunTest, HopelessTrialsEndEarly) {
   EXPECT_EQ(trial("trial-3").state(), RunOutcome::early);
 }
 
+TEST_F(SweepRunTest, ATrialThatItsSolverEndsSaysSo) {
+  // At a rate of 0 the second test is no better than the first.
+  SweepRun run(plan("set: 'early_stop.output=loss' set: 'early_stop.patience=1' set: 'snapshot=0' "
+                    "vary { field: 'base_lr' value: '0' value: '0.1' }"),
+               sweep(), options());
+  EXPECT_TRUE(run.run());
+  EXPECT_EQ(run.states()[0].kind, Kind::early) << words_of(run.states()[0]);
+  EXPECT_EQ(run.states()[0].iterations, 2);
+  EXPECT_EQ(trial("trial-1").state(), RunOutcome::early);
+  EXPECT_EQ(run.states()[1].kind, Kind::finished) << words_of(run.states()[1]);
+}
+
+TEST_F(SweepRunTest, ATrialThatBeginsAnewLeavesNothingOfTheFirstTry) {
+  const std::string one = "set: 'snapshot=0' vary { field: 'base_lr' value: '0.1' }";
+  std::atomic<int> polls = 0;
+  SweepRunOptions stopping = options();
+  stopping.stops = [&] { return ++polls > 6; };
+  SweepRun first(plan(one), sweep(), std::move(stopping));
+  EXPECT_FALSE(first.run());
+  for (const auto& entry : fs::directory_iterator(sweep() + "/trial-1/weights"))
+    fs::remove(entry.path());
+  SweepRun second(plan(one), sweep(), options());
+  EXPECT_TRUE(second.run());
+  EXPECT_EQ(second.states()[0].kind, Kind::finished) << words_of(second.states()[0]);
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(sweep() + "/trial-1"))
+    files += entry.path().filename().string().starts_with("events.") ? 1 : 0;
+  EXPECT_EQ(files, 1) << "curves of both tries would lie over each other";
+}
+
 TEST_F(SweepRunTest, AnotherSweepIsRefusedAndAnyNumberAtOnceIsNot) {
   SweepRun first(plan(kRates), sweep(), options());
   expect_error([&] { SweepRun(plan("vary { field: 'base_lr' value: '1' }"), sweep(), options()); },

@@ -61,6 +61,15 @@ def test_what_ends_a_run(solver_file, tmp_path):
         def on_iteration_end(self, solver, report):
             return report.iteration == 3
 
+    class Interrupting(crema.Callback):
+        def on_iteration_end(self, solver, report):
+            if report.iteration == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        crema.train(solver_file, Interrupting(), run_dir=tmp_path / "interrupted")
+    end = records_of(tmp_path / "interrupted")[-1]
+    assert end["reason"] == "STOPPED" and "text" not in end
     with pytest.raises(KeyError):
         crema.train(solver_file, Failing(), run_dir=tmp_path / "failed")
     end = records_of(tmp_path / "failed")[-1]

@@ -35,7 +35,12 @@ bool is_file_of_pages(const std::string& name) {
   static const std::set<std::string> names = {"run.json",    "metrics.jsonl",   "histograms.jsonl",
                                               "log.txt",     "solver.prototxt", "net.prototxt",
                                               "report.html", "evaluation.json", "layers.json"};
-  return names.contains(name) || (name.starts_with("test_net_") && name.ends_with(".prototxt"));
+  constexpr std::string_view kTestNet = "test_net_", kEnding = ".prototxt";
+  if (!name.starts_with(kTestNet) || !name.ends_with(kEnding)) return names.contains(name);
+  // Names go into headers and links.
+  const std::string number =
+      name.substr(kTestNet.size(), name.size() - kTestNet.size() - kEnding.size());
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
 }
 
 /// What of a run's files leads out of `root`; "" if none does.

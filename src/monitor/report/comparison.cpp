@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "core/less_is_better.hpp"
 #include "crema/error.hpp"
 #include "monitor/report/report.hpp"
 
@@ -93,7 +94,7 @@ std::vector<TestOutput> outputs_of_runs(const std::vector<RunFiles>& runs) {
       // The loss has a chart of its own.
       for (const auto& [name, curve] : test.outputs) {
         if (net > 0 || !is_same_curve(curve, test.loss))
-          all.insert({net, name, least_is_best(name)});
+          all.insert({net, name, less_is_better(name)});
       }
     }
   }

@@ -1,14 +1,13 @@
 #include "monitor/report/report.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <set>
 #include <string_view>
 
+#include "core/less_is_better.hpp"
 #include "crema/error.hpp"
 #include "model/text_file.hpp"
 #include "monitor/report/parts.hpp"
@@ -67,7 +66,7 @@ std::vector<Chart> output_charts(const RunFiles& run) {
                       .title = base,
                       .unit = "",
                       .lines = {},
-                      .can_be_log = least_is_best(base)});
+                      .can_be_log = less_is_better(base)});
     return charts.back();
   };
   const auto add = [&](const std::string& name, const Curve& curve, ChartLine::Kind kind,
@@ -366,22 +365,6 @@ bool has_loss(const TestCurves& test) {
   return std::ranges::any_of(test.loss, [](const CurvePoint& point) { return point.value != 0; });
 }
 
-bool least_is_best(const std::string& output) {
-  // As the solver has it: the words of the name.
-  constexpr std::array<std::string_view, 5> kFalling = {"loss", "losses", "err", "error", "errors"};
-  std::string word;
-  for (size_t i = 0; i <= output.size(); ++i) {
-    const char c = i < output.size() ? output[i] : ' ';
-    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      continue;
-    }
-    if (std::ranges::count(kFalling, word) > 0) return true;
-    word.clear();
-  }
-  return false;
-}
-
 std::optional<CurvePoint> best_of(const Curve& curve, bool least) {
   std::optional<CurvePoint> best;
   for (const CurvePoint& point : curve) {
@@ -412,7 +395,7 @@ std::optional<MainOutput> main_output(const RunFiles& run) {
     curve = &found->second;
   for (auto output = test.outputs.begin(); curve == nullptr && output != test.outputs.end();
        ++output) {
-    if (least_is_best(output->first)) continue;
+    if (less_is_better(output->first)) continue;
     main.name = output->first;
     curve = &output->second;
   }
@@ -420,7 +403,7 @@ std::optional<MainOutput> main_output(const RunFiles& run) {
     main.name = "loss";
     curve = &test.loss;
   }
-  main.least_is_best = least_is_best(main.name);
+  main.least_is_best = less_is_better(main.name);
   const std::string direction = setting_of(run, "snapshot_best_is");
   if (!direction.empty() && main.name == setting_of(run, "snapshot_best"))
     main.least_is_best = direction == "LEAST";

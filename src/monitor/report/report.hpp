@@ -24,7 +24,6 @@ struct MainOutput {
 std::optional<MainOutput> main_output(const RunFiles& run);
 /// The best point of a test output, by what its name says: of losses and errors the least.
 std::optional<CurvePoint> best_of(const Curve& curve, bool least_is_best);
-bool least_is_best(const std::string& output);
 /// Whether the test net has a loss; those without one report 0.
 bool has_loss(const TestCurves& test);
 /// Whether both have the same points, but for rounding.

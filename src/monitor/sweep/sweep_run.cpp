@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/less_is_better.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "model/text_file.hpp"
@@ -21,8 +22,10 @@ namespace crema {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
 constexpr const char* kSweepFile = "sweep.prototxt";
+constexpr size_t kMostCompared = 200;  // runs, of which a page has curves
 
 /// The file with the messages of a trial.
 class TrialLog {
@@ -51,6 +54,19 @@ std::string identity_of(SweepParameter param) {
   param.clear_parallel();
   if (param.search() == SweepParameter::RANDOM) param.clear_trials();
   return param.SerializeAsString();
+}
+
+/// What an earlier try left would stand beside the new curves.
+void remove_curves(const std::string& folder) {
+  std::error_code ignored;
+  std::vector<fs::path> files = {file_of_run(folder, kMetricsFile),
+                                 file_of_run(folder, kHistogramsFile)};
+  for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    if (entry->path().filename().string().starts_with(kEventsPrefix))
+      files.push_back(entry->path());
+  }
+  for (const fs::path& file : files) fs::remove(file, ignored);
 }
 
 double median(std::vector<double> values) {
@@ -146,7 +162,7 @@ void SweepRun::read_state(size_t trial) {
                         .loss = event.test_loss(),
                         .outputs = {}};
       for (const auto& [name, value] : event.outputs())
-        report.outputs.push_back({name, 0, value, least_is_best(name) ? 1.0F : 0.0F});
+        report.outputs.push_back({name, 0, value, less_is_better(name) ? 1.0F : 0.0F});
       std::ranges::sort(report.outputs, {}, &TestReport::Output::name);
       take_test(trial, report);
     }
@@ -171,7 +187,7 @@ void SweepRun::take_test(size_t trial, const TestReport& report) {
   if (found == nullptr && !is_loss) return;
   const double value = found != nullptr ? found->value : report.loss;
   state.output = found != nullptr ? found->name : "loss";
-  state.least_is_best = is_loss || least_is_best(state.output);
+  state.least_is_best = is_loss || less_is_better(state.output);
   if (state.output == plan_.solver.snapshot_best() &&
       plan_.solver.snapshot_best_is() != SolverParameter::BY_NAME)
     state.least_is_best = plan_.solver.snapshot_best_is() == SolverParameter::LEAST;
@@ -261,18 +277,20 @@ void SweepRun::train(size_t trial) {
   SolverParameter as_set = param;
   SourceMap places = plan_.solver_source;
   Overrides(solver_options.set).apply(as_set, places);
-  if (!as_set.has_max_iter())
-    throw Error("the solver has no max_iter; add it, or set: \"max_iter=1000\" to the sweep");
+  if (!as_set.has_max_iter() && !as_set.has_max_epochs())
+    throw Error(
+        "the solver has neither max_iter nor max_epochs; add one, or set: \"max_iter=1000\" to the "
+        "sweep");
   const bool resumes = Solver::has_snapshot(as_set, places);
   Context context(context_options);
   if (resumes) solver_options.weights.emplace();
   Solver solver(param, plan_.solver_source, context, solver_options);
   const bool goes_on = resumes && !solver.resume().empty();
   if (!goes_on) {
-    // What an earlier try left would stand beside the new curves.
-    std::error_code ignored;
-    fs::remove(file_of_run(folder, kMetricsFile), ignored);
-    fs::remove(file_of_run(folder, kHistogramsFile), ignored);
+    remove_curves(folder);
+    const std::scoped_lock lock(mutex_);
+    states_[trial] = {.kind = TrialState::Kind::running};
+    bests_[trial].clear();
   }
   RunInfo info = describe_run(solver, as_set);
   info.set_name(planned.name);
@@ -286,13 +304,12 @@ void SweepRun::train(size_t trial) {
     take_test(trial, report);
     if (is_hopeless(trial, hopeless)) is_over = true;
   };
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   const double before = states_[trial].seconds;
   solver.on_iteration = [&](const IterationReport& report) {
     const std::scoped_lock lock(mutex_);
     states_[trial].iterations = report.iteration + 1;
-    states_[trial].seconds =
-        before + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    states_[trial].seconds = before + std::chrono::duration<double>(Clock::now() - begin).count();
   };
   solver.poll = [&] {
     if (options_.stops && options_.stops()) is_stopped = true;
@@ -311,17 +328,16 @@ void SweepRun::train(size_t trial) {
     states_[trial].text = error.what();
     return;
   }
-  const bool is_early = !finished && is_over && !is_stopped;
-  recorder.end(finished   ? RunRecord::FINISHED
-               : is_early ? RunRecord::EARLY
-                          : RunRecord::STOPPED,
-               is_early ? hopeless : "");
+  const bool is_hopeless_one = !finished && is_over && !is_stopped;
+  const RunRecord::Reason reason = is_hopeless_one ? RunRecord::EARLY : reason_of(solver.end());
+  recorder.end(reason, is_hopeless_one ? hopeless : "");
   recorder.detach();
   const std::scoped_lock lock(mutex_);
-  states_[trial].kind = finished   ? TrialState::Kind::finished
-                        : is_early ? TrialState::Kind::early
-                                   : TrialState::Kind::stopped;
-  states_[trial].text = is_early ? hopeless : "";
+  // early_stop of the solver ends one, too.
+  states_[trial].kind = reason == RunRecord::EARLY ? TrialState::Kind::early
+                        : finished                 ? TrialState::Kind::finished
+                                                   : TrialState::Kind::stopped;
+  states_[trial].text = is_hopeless_one ? hopeless : "";
 }
 
 void SweepRun::run_trial(size_t trial) {
@@ -354,7 +370,7 @@ void SweepRun::run_trial(size_t trial) {
   }
   change(trial, now);
   try {
-    write_comparison();
+    write_comparison(false);
   } catch (const std::exception& error) {
     if (options_.on_log) options_.on_log(plan_.trials[trial], Severity::warning, error.what());
   }
@@ -377,7 +393,7 @@ bool SweepRun::run() {
   work();
   for (std::thread& thread : threads) thread.join();
   if (options_.stops && options_.stops()) is_stopped = true;
-  write_comparison();
+  write_comparison(true);
   return !is_stopped;
 }
 
@@ -392,11 +408,22 @@ std::vector<size_t> SweepRun::ranked() const {
   return order;
 }
 
-void SweepRun::write_comparison() const {
+/// Behind a trial, unless the comparisons take more than a fifth of the time; `last`: in any case.
+void SweepRun::write_comparison(bool last) {
   const std::scoped_lock lock(report_mutex_);
+  const auto begin = Clock::now();
+  if (!last && begin < next_comparison_) return;
+  std::vector<size_t> chosen;
+  {
+    const std::scoped_lock states_lock(mutex_);
+    chosen = ranked();
+  }
+  std::erase_if(chosen, [&](size_t trial) { return !is_run_folder(folder_of(trial)); });
+  const size_t all = chosen.size();
+  if (all > kMostCompared) chosen.resize(kMostCompared);
+  std::ranges::sort(chosen);
   std::vector<RunFiles> runs;
-  for (size_t trial = 0; trial < plan_.trials.size(); ++trial) {
-    if (!is_run_folder(folder_of(trial))) continue;
+  for (const size_t trial : chosen) {
     try {
       runs.push_back(read_run(folder_of(trial)));
     } catch (const Error&) {
@@ -404,7 +431,13 @@ void SweepRun::write_comparison() const {
     }
   }
   if (runs.empty()) return;
-  write_text_atomically(file_of_run(folder_, kRunReportFile), comparison_report(runs));
+  PageContent content = comparison_content(runs);
+  if (all > kMostCompared)
+    content.head +=
+        text("<p class=\"note\">The best ", kMostCompared, " of ", all, " trials</p>\n");
+  write_text_atomically(file_of_run(folder_, kRunReportFile), page(content));
+  const auto end = Clock::now();
+  next_comparison_ = end + 4 * (end - begin);
 }
 
 }  // namespace crema

@@ -4,9 +4,10 @@
 //   <folder>/sweep.prototxt          the sweep
 //   <folder>/trial-01/               a run (monitor/run_folder.hpp), with its log.txt
 //   <folder>/trial-01/weights/       its snapshots
-//   <folder>/report.html             the trials beside each other, after each that ends
+//   <folder>/report.html             the trials beside each other, behind those that end
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -65,8 +66,6 @@ class SweepRun {
   const std::vector<TrialState>& states() const { return states_; }
   /// The numbers of trials, the best first, then those without a result.
   std::vector<size_t> ranked() const;
-  /// Writes report.html; nothing where no trial has a folder yet.
-  void write_comparison() const;
 
  private:
   std::string folder_of(size_t trial) const;
@@ -76,6 +75,8 @@ class SweepRun {
   void record_failure(size_t trial, const std::string& why) const;
   void take_test(size_t trial, const TestReport& report);
   bool is_hopeless(size_t trial, std::string& why) const;
+  /// Writes report.html; nothing where no trial has a folder yet.
+  void write_comparison(bool last);
   void change(size_t trial, const TrialState& state);
 
   /// A best value so far, and the iteration that it was reached at.
@@ -89,8 +90,9 @@ class SweepRun {
   SweepRunOptions options_;
   std::vector<TrialState> states_;
   std::vector<std::vector<Best>> bests_;  // of each trial, a test each
-  mutable std::mutex mutex_;              // of the states and the bests
-  mutable std::mutex report_mutex_;
+  std::mutex mutex_;                      // of the states and the bests
+  std::mutex report_mutex_;
+  std::chrono::steady_clock::time_point next_comparison_;  // not before
 };
 
 }  // namespace crema

@@ -79,6 +79,8 @@ def train(solver: Solver | Source, callbacks: Callback | Iterable[Callback] = ()
     finished, failure = False, ""
     try:
         finished = _run(trained, chosen, iterations)
+    except KeyboardInterrupt:  # it stopped the run
+        raise
     except BaseException as error:
         failure = str(error) or type(error).__name__
         raise
