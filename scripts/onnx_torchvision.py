@@ -134,7 +134,7 @@ def video(name, frames, size):
 
 CASES = {name: (classifier(name, size), True) for name, size in NETS.items()}
 CASES |= {name: (segmenter(name, size), True) for name, size in SEGMENTATION.items()}
-CASES["fcn_resnet50_aux"] = (segmenter("fcn_resnet50", 128, ("out", "aux")), False)
+CASES["deeplabv3_mobilenet_v3_large_aux"] = (segmenter("deeplabv3_mobilenet_v3_large", 128, ("out", "aux")), False)
 CASES["efficientnet_b0_levels"] = (features("efficientnet_b0", 224, ("classifier", "avgpool", "features.3", "features.6")), False)
 CASES |= {name: (video(name, *size), True) for name, size in VIDEO.items()}
 

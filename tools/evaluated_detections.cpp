@@ -118,7 +118,8 @@ void EvaluatedDetections::finish(Evaluation& evaluation) {
       const Evaluation::Curve curve = of.curve(static_cast<int>(label));
       Evaluation::Class& one = *out.add_classes();
       one.set_label(static_cast<int>(label));
-      if (const std::string own = class_name(names_, label); !own.empty()) one.set_name(as_utf8(own));
+      if (const std::string own = class_name(names_, label); !own.empty())
+        one.set_name(as_utf8(own));
       one.set_support(of.labels);
       one.set_predicted(static_cast<int64_t>(of.hits.size()));
       const auto right = std::ranges::count_if(of.hits, &ScoredHits::Hit::right);

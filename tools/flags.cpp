@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -99,6 +100,8 @@ DEFINE_string(
 
 namespace crema::tools {
 namespace {
+
+std::atomic<int> warnings_only = 0;
 
 /// The usual place of the tuning file.
 std::string default_tuning_file() {
@@ -196,6 +199,9 @@ std::optional<uint64_t> seed_flag() {
   return static_cast<uint64_t>(FLAGS_seed);
 }
 
+WarningsOnly::WarningsOnly() { ++warnings_only; }
+WarningsOnly::~WarningsOnly() { --warnings_only; }
+
 ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   ContextOptions options;
   options.threads = threads_flag();
@@ -211,6 +217,7 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   options.seed = seed_flag().value_or(options.seed);
   // The library does not say where in it a message was written.
   options.logger = [](Severity severity, const std::string& message) {
+    if (severity < Severity::warning && warnings_only > 0) return;
     say(severity, message, {"libcrema", 0});
   };
   if (!FLAGS_gpu.empty()) {

@@ -35,6 +35,16 @@ void load_plugins();
 /// the CPU is taken and a warning logged.
 ContextOptions context_options(bool solver_wants_gpu = false, int solver_device = 0);
 
+/// While there is one, contexts of context_options() log warnings and errors alone: for nets that
+/// the user has not asked for.
+class WarningsOnly {
+ public:
+  WarningsOnly();
+  ~WarningsOnly();
+  WarningsOnly(const WarningsOnly&) = delete;
+  WarningsOnly& operator=(const WarningsOnly&) = delete;
+};
+
 /// The device that --gpu names: none for 'all' or no flag. Error for what is no index.
 std::optional<int> gpu_index();
 

@@ -165,8 +165,9 @@ std::string rate_svg(const RateCurve& curve, const std::string& title) {
            "smoothed (line)</text>\n");
   if (curve.steps.size() >= 2) {
     const RateDrawing drawing(curve);
-    out += drawing.axes() + drawing.losses() + drawing.mark(curve.steepest, "steepest", kTop + 14) +
-           drawing.mark(curve.tenth_of_least, "a tenth of the least", kTop + 30);
+    out += drawing.axes() + drawing.losses() +
+           drawing.mark(curve.steepest, "steepest", kHeight - kBottom - 26) +
+           drawing.mark(curve.tenth_of_least, "a tenth of the least", kHeight - kBottom - 10);
   }
   return out + text("<text class=\"faint\" text-anchor=\"middle\" x=\"",
                     fixed((kLeft + kWidth - kRight) / 2), "\" y=\"", fixed(kHeight - 14),

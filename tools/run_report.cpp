@@ -9,6 +9,7 @@
 #include "model/text_file.hpp"
 #include "model/text_format.hpp"
 #include "monitor/report/report.hpp"
+#include "tools/flags.hpp"
 #include "tools/terminal.hpp"
 
 namespace crema::tools {
@@ -66,6 +67,7 @@ void report_end(const std::string& folder, Context& context, double seconds) {
 }
 
 void evaluate_folder(const std::string& folder, Context& context, const EvaluationBounds& bounds) {
+  const WarningsOnly quiet;
   const RunFiles run = read_run(folder);
   const std::optional<RunWeights> weights = weights_of_run(run);
   const double iteration = bounds.keeps_to_seconds ? seconds_of_iteration(run) : 0;

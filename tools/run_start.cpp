@@ -86,13 +86,16 @@ const DataSource* counted_source(Net& net) {
 
 void say_records(Solver& solver, const SolverParameter& param) {
   if (const DataSource* source = counted_source(solver.net())) {
-    const int64_t batch = source->records_per_batch() * param.iter_size();
+    // A halved batch has twice the passes (on_oom): what the settings say of these may be old.
+    const auto epoch = solver.iterations_of_epoch();
+    const auto records = static_cast<double>(source->records());
+    const int64_t batch =
+        epoch ? std::llround(records / *epoch) : source->records_per_batch() * param.iter_size();
     std::string said =
         text(grouped(source->records()), " records, ", grouped(batch), " in an iteration");
-    if (source->takes_each_once()) {
-      const double epochs = static_cast<double>(batch) * solver.max_iterations() /
-                            static_cast<double>(source->records());
-      said += text(": ", grouped(solver.max_iterations()), " iterations are ", epochs_text(epochs),
+    if (epoch) {
+      const int iterations = solver.max_iterations();
+      said += text(": ", grouped(iterations), " iterations are ", epochs_text(iterations / *epoch),
                    " epochs");
     }
     say(said);

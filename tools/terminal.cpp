@@ -96,10 +96,29 @@ std::string line_of(const std::vector<Field>& fields) {
   return line;
 }
 
-std::vector<std::string> plain(const std::vector<Field>& fields) {
+std::vector<std::string> texts_of(const std::vector<Field>& fields) {
   std::vector<std::string> texts;
-  for (const Field& field : fields) texts.push_back(printable(field.plain()));
+  for (const Field& field : fields) texts.push_back(printable(field.text));
   return texts;
+}
+
+/// Removes the notes that the columns have no room for, from the right. Returns whether there are
+/// any.
+bool cut_notes(std::vector<Field>& fields, size_t columns) {
+  size_t used = 0;
+  for (const Field& field : fields) used += (used > 0 ? 2 : 0) + columns_of(printable(field.text));
+  bool cut = false;
+  for (Field& field : fields) {
+    if (field.note.empty()) continue;
+    const size_t taken = 1 + columns_of(printable(field.note));
+    cut = cut || used + taken > columns;
+    if (cut) {
+      field.note.clear();
+    } else {
+      used += taken;
+    }
+  }
+  return cut;
 }
 
 }  // namespace
@@ -192,13 +211,14 @@ void show(const std::vector<Field>& fields) {
   if (!on.plain || !is_shown(on, Severity::info)) return;
   // As the line that redraws itself: no terminal begins another line.
   const size_t columns = terminal_columns() - 1;
-  const std::vector<std::string> texts = plain(fields);
+  const std::vector<std::string> texts = texts_of(fields);
   const std::vector<std::string> fitting = with_sign_of_more(texts, columns);
   std::vector<Field> shown = fields;
   if (fitting.size() < fields.size() || fitting.back() != texts.back()) {
     shown.resize(fitting.size() - 1);
     shown.push_back({fitting.back()});
   }
+  cut_notes(shown, columns);
   const Above above(on);
   std::fprintf(stderr, "%s\n", line_of(shown).c_str());
 }
@@ -221,14 +241,17 @@ void ProgressLine::draw(const std::vector<Field>& fields) {
   if (screen().loudness == Loudness::quiet) return;
   constexpr size_t kLastAndEcho = 3;
   const size_t columns = terminal_columns() - kLastAndEcho;
-  if (columns != columns_) shown_ = fields.size();
+  if (columns != columns_) {
+    shown_ = fields.size();
+    has_notes_ = true;
+  }
   columns_ = columns;
-  shown_ = std::min(shown_, fitting_fields(plain(fields), columns));
+  shown_ = std::min(shown_, fitting_fields(texts_of(fields), columns));
   std::vector<Field> shown(fields.begin(), fields.begin() + static_cast<std::ptrdiff_t>(shown_));
+  if (cut_notes(shown, has_notes_ ? columns : 0)) has_notes_ = false;
   std::string line = line_of(shown);
   // One field alone may be too long.
-  if (shown_ == 1 && columns_of(shown[0].plain()) > columns)
-    line = cut_to(printable(shown[0].plain()), columns);
+  if (shown_ == 1 && shown[0].note.empty()) line = cut_to(line, columns);
   Screen& on = screen();
   const std::scoped_lock lock(on.mutex);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());

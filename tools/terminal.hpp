@@ -37,12 +37,11 @@ bool takes_utf8();
 /// What a colour says.
 enum class Tone : uint8_t { plain, good, bad, dim };
 
-/// A part of a line, and a note behind it, which has the tone.
+/// A part of a line, and a note behind it, which has the tone. Where the line has no room for both,
+/// notes are left out before texts are.
 struct Field {
   std::string text, note = {};
   Tone tone = Tone::plain;
-  /// Both, as they are without colours.
-  std::string plain() const { return note.empty() ? text : text + ' ' + note; }
 };
 
 /// Where in the source a line of the log was written.
@@ -77,7 +76,7 @@ class ProgressLine {
 
   /// Whether to draw now: no faster than eyes follow, but the last state always.
   bool due(bool last) const;
-  /// Draws the fields that fit, in the place of what was drawn before. A field that once did not
+  /// Draws the fields that fit, in the place of what was drawn before. What once did not
   /// fit stays away until the terminal gets another width, so that the line is steady.
   void draw(const std::vector<Field>& fields);
   void draw(const std::string& text) { draw(std::vector{Field{text}}); }
@@ -91,6 +90,7 @@ class ProgressLine {
   bool was_drawn_ = false;
   size_t columns_ = 0;
   size_t shown_ = 0;  // fields
+  bool has_notes_ = true;
 };
 
 }  // namespace crema::tools

@@ -106,7 +106,7 @@ void TrainProgress::draw(const IterationReport& report) {
       {"loss " + human_value(report.smoothed_loss), takes_utf8() ? losses_.text() : "", Tone::dim});
   if (watched_) {
     fields.push_back({text(watched_->label, " ", human_value(watched_->last))});
-    if (watched_->best) fields.back().note = text("(best ", human_value(*watched_->best), ")");
+    if (watched_->best) fields.back().text += text(" (best ", human_value(*watched_->best), ")");
   }
   fields.push_back({rate_text(rate)});
   if (all_.images > 0) {

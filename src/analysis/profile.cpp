@@ -56,9 +56,7 @@ class DeviceRanges : public SpanListener {
   }
 
   void begin(SpanKind kind, const SpanText& text) override {
-    profiler_->begin_range(kind == SpanKind::forward || kind == SpanKind::backward
-                               ? text.name + ' ' + to_string(kind)
-                               : text.name);
+    profiler_->begin_range(shown_name(kind, text));
     open_.push_back({{kind, text}, next_ - 1, 0});
   }
 

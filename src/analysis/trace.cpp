@@ -95,11 +95,10 @@ class TraceWriter {
   }
 
   void span(int row, const SpanRecord& span) {
-    // Steps have their direction in their names: a search finds both, and colours tell them apart.
     const bool of_step = !span.text.type.empty() && span.kind != SpanKind::wait;
-    const std::string name = of_step ? span.text.name + ' ' + to_string(span.kind) : span.text.name;
-    const std::string& category = of_step ? span.text.type : to_string(span.kind);
-    complete(row, name, category, span.begin, span.end, arguments_.of(span));
+    const std::string category = of_step ? span.text.type : to_string(span.kind);
+    complete(row, shown_name(span.kind, span.text), category, span.begin, span.end,
+             arguments_.of(span));
   }
 
   void activity(int row, const DeviceActivity& activity) {

@@ -86,6 +86,11 @@ const char* to_string(SpanKind kind) {
   return "";
 }
 
+std::string shown_name(SpanKind kind, const SpanText& text) {
+  const bool of_step = !text.type.empty() && kind != SpanKind::wait;
+  return of_step ? text.name + ' ' + to_string(kind) : text.name;
+}
+
 int64_t span_clock() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())

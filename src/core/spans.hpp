@@ -35,6 +35,9 @@ struct SpanText {
   std::string type = {};  // of a layer
 };
 
+/// As profilers show it: of a step with the kind behind it, "conv1 forward".
+std::string shown_name(SpanKind kind, const SpanText& text);
+
 /// Times are nanoseconds of std::chrono::steady_clock.
 struct SpanRecord {
   SpanKind kind = SpanKind::iteration;

@@ -54,6 +54,9 @@ int AppendFile::open(const std::string& path, bool lines) noexcept {
 }
 
 bool AppendFile::lock() noexcept {
+  // A device, such as /dev/full, is no file of one run.
+  struct stat status {};
+  if (::fstat(descriptor_, &status) == 0 && !S_ISREG(status.st_mode)) return true;
   // A file system without locks has none that another process could hold.
   for (int tries = 0;; ++tries) {
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;

@@ -8,6 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "core/json.hpp"
+#include "crema/error.hpp"
+
 namespace crema {
 namespace {
 
@@ -127,6 +130,35 @@ ValueHistogram histogram_of(const Tensor& values, int64_t offset, int64_t count)
   if (values.dtype() == DType::f64)
     return histogram(std::span(values.read<double>() + offset, size));
   return histogram(std::span(values.read<float>() + offset, size));
+}
+
+std::string histogram_line(const ValueHistogram& histogram) {
+  std::string line =
+      text("{\"iteration\":", histogram.iteration(), ",\"layer\":", json_string(histogram.layer()),
+           ",\"parameter\":", histogram.parameter(),
+           ",\"gradient\":", histogram.gradient() ? "true" : "false");
+  const auto add = [&](const char* name, double value) {
+    line += text(",\"", name, "\":", json_number(value));
+  };
+  if (histogram.has_least()) {
+    add("least", histogram.least());
+    add("greatest", histogram.greatest());
+    add("mean", histogram.mean());
+    add("deviation", histogram.deviation());
+  }
+  add("not_finite", histogram.not_finite());
+  const auto add_all = [&](const char* name, const auto& values) {
+    if (values.empty()) return;
+    line += text(",\"", name, "\":[");
+    for (int i = 0; i < values.size(); ++i) {
+      if (i > 0) line += ',';
+      line += json_number(values[i]);
+    }
+    line += ']';
+  };
+  add_all("edges", histogram.edges());
+  add_all("counts", histogram.counts());
+  return line + '}';
 }
 
 tensorboard::HistogramProto histogram_event(const ValueHistogram& histogram) {

@@ -1,6 +1,8 @@
 // How values are spread, and the norm of gradients.
 #pragma once
 
+#include <string>
+
 #include "crema/parameter_arena.hpp"
 #include "proto/run.pb.h"
 #include "proto/tensorboard/tensorboard.pb.h"
@@ -13,6 +15,8 @@ namespace crema {
 /// interval has its left end; the last one has both. Values that are not finite are counted apart.
 ValueHistogram histogram_of(const Tensor& values, int64_t offset, int64_t count);
 
+/// As json_line() writes it, several times as fast.
+std::string histogram_line(const ValueHistogram& histogram);
 /// The same as TensorBoard has it.
 tensorboard::HistogramProto histogram_event(const ValueHistogram& histogram);
 

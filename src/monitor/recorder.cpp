@@ -38,7 +38,7 @@ using Clock = std::chrono::steady_clock;
 /// Outputs of more values are no curves.
 constexpr int64_t kMostValues = 64;
 /// Of the time of training, what histograms and pictures may take.
-constexpr double kMostCost = 0.002;
+constexpr double kMostCost = 0.001;
 /// Events are an addition to metrics.jsonl, and images their largest part: so many a run.
 constexpr int kMostPictures = 60;
 
@@ -319,7 +319,7 @@ void Recorder::State::record_histograms(int iteration) {
       one.set_layer(as_utf8(segment.layer));
       one.set_parameter(segment.index);
       one.set_gradient(gradient);
-      lines += json_line(one) + '\n';
+      lines += histogram_line(one) + '\n';
       all.push_back(std::move(one));
     }
   }
@@ -442,8 +442,8 @@ Recorder::Recorder(Solver& solver, const SolverParameter& param, const RunInfo& 
   state.open();
   state.write_settings(param);
   state.loss_scale = solver.loss_scale();
-  state.guarded([&] { state.begin(); });
   state.start = Clock::now();
+  state.guarded([&] { state.begin(); });
 }
 
 Recorder::~Recorder() { detach(); }

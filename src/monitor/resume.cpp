@@ -8,6 +8,7 @@
 
 #include "crema/error.hpp"
 #include "model/whole_file.hpp"
+#include "monitor/histograms.hpp"
 #include "monitor/run_folder.hpp"
 
 namespace crema {
@@ -100,7 +101,7 @@ KeptRecords drop_void(const std::string& folder, int iteration) {
 
   std::string histograms;
   for (const ValueHistogram& one : read_run_histograms(folder))
-    if (one.iteration() <= iteration) histograms += json_line(one) + '\n';
+    if (one.iteration() <= iteration) histograms += histogram_line(one) + '\n';
   replace(metrics, content, all);
   const std::string path = file_of_run(folder, kHistogramsFile);
   replace(path, histograms, text_of_file(path));

@@ -13,7 +13,7 @@
 namespace crema {
 namespace {
 
-constexpr int kSide = 96, kFrame = 4, kLargest = 1024;  // pixels
+constexpr int kFrame = 1, kLargest = 128;  // pixels
 constexpr std::array<uint8_t, 3> kRight = {46, 160, 67}, kWrong = {207, 34, 46},
                                  kUnknown = {140, 140, 140};
 
@@ -29,8 +29,7 @@ Blob* image_blob(Net& net) {
     if (layer->data_source() == nullptr || layer->param().top_size() == 0) continue;
     Blob& blob = net.blob(layer->param().top(0));
     const Shape& shape = blob.shape();
-    if (shape.rank() == 4 && (shape[1] == 1 || shape[1] == 3) && shape[2] > 1 && shape[3] > 1 &&
-        shape[2] <= kLargest && shape[3] <= kLargest)
+    if (shape.rank() == 4 && (shape[1] == 1 || shape[1] == 3) && shape[2] > 1 && shape[3] > 1)
       return &blob;
   }
   return nullptr;
@@ -96,31 +95,37 @@ std::string table_of(const std::vector<Guess>& guesses, const std::vector<std::s
   return table;
 }
 
-/// The place of a picture in the sheet.
+const std::array<uint8_t, 3>& frame_of(const Guess& guess) {
+  return guess.label == guess.predicted ? kRight : kWrong;
+}
+
+/// The place of a picture in the sheet, in pixels; one of `step` pixels of the image is shown.
 struct Cell {
-  int left = 0, height = 0, width = 0, enlarged = 1;
+  int left = 0, height = 0, width = 0, step = 1;
 };
 
-/// Draws the planes of one image; blue is first, as image files decode.
-void draw(const double* planes, int channels, const Cell& cell, TestPictures& sheet) {
-  const size_t plane = static_cast<size_t>(cell.height) * static_cast<size_t>(cell.width);
-  double least = 0, greatest = 0;
+/// Draws the planes of one image, whose rows are `row` long; blue is first, as image files decode.
+void draw(const std::vector<float>& planes, size_t channels, size_t row, const Cell& cell,
+          TestPictures& sheet) {
+  float least = 0, greatest = 0;
   bool any = false;
-  for (size_t i = 0; i < plane * static_cast<size_t>(channels); ++i) {
-    if (!std::isfinite(planes[i])) continue;
-    least = any ? std::min(least, planes[i]) : planes[i];
-    greatest = any ? std::max(greatest, planes[i]) : planes[i];
+  for (const float value : planes) {
+    if (!std::isfinite(value)) continue;
+    least = any ? std::min(least, value) : value;
+    greatest = any ? std::max(greatest, value) : value;
     any = true;
   }
-  const double scale = greatest > least ? 255 / (greatest - least) : 0;
-  for (int y = 0; y < cell.height * cell.enlarged; ++y) {
-    for (int x = 0; x < cell.width * cell.enlarged; ++x) {
-      const auto from = static_cast<size_t>(y / cell.enlarged * cell.width + x / cell.enlarged);
+  const float scale = greatest > least ? 255 / (greatest - least) : 0;
+  const size_t plane = planes.size() / channels;
+  for (int y = 0; y < cell.height; ++y) {
+    for (int x = 0; x < cell.width; ++x) {
+      const size_t from =
+          static_cast<size_t>(y * cell.step) * row + static_cast<size_t>(x * cell.step);
       const auto to = static_cast<size_t>((y + kFrame) * sheet.width + cell.left + x) * 3;
       for (size_t c = 0; c < 3; ++c) {
-        const double value = planes[(channels == 3 ? 2 - c : 0) * plane + from];
+        const float value = planes[(channels == 3 ? 2 - c : 0) * plane + from];
         sheet.pixels[to + c] =
-            std::isfinite(value) ? static_cast<uint8_t>(std::lround((value - least) * scale)) : 0;
+            std::isfinite(value) ? static_cast<uint8_t>((value - least) * scale + 0.5F) : 0;
       }
     }
   }
@@ -145,24 +150,23 @@ std::optional<TestPictures> pictures_of_test(Net& net, const std::vector<std::st
   const std::vector<Guess> guesses = guesses_of(net, shape[0], count);
   TestPictures sheet;
   sheet.table = table_of(guesses, class_names);
-  Cell cell{.height = static_cast<int>(shape[2]), .width = static_cast<int>(shape[3])};
-  cell.enlarged = std::max(1, kSide / std::max(cell.height, cell.width));
-  const int width = cell.width * cell.enlarged + 2 * kFrame;
-  sheet.height = cell.height * cell.enlarged + 2 * kFrame;
+  Cell cell;
+  cell.step = static_cast<int>((std::max(shape[2], shape[3]) + kLargest - 1) / kLargest);
+  cell.height = static_cast<int>(shape[2]) / cell.step;
+  cell.width = static_cast<int>(shape[3]) / cell.step;
+  const int width = cell.width + 2 * kFrame;
+  sheet.height = cell.height + 2 * kFrame;
   sheet.width = width * static_cast<int>(count);
   sheet.pixels.assign(static_cast<size_t>(sheet.height) * static_cast<size_t>(sheet.width) * 3, 0);
-  std::vector<double> planes(static_cast<size_t>(values));
+  std::vector<float> planes(static_cast<size_t>(values));
   for (int64_t i = 0; i < count; ++i) {
-    for (int64_t k = 0; k < values; ++k) planes[static_cast<size_t>(k)] = images.at(i * values + k);
-    const Guess guess = guesses.empty() ? Guess() : guesses[static_cast<size_t>(i)];
+    for (int64_t k = 0; k < values; ++k)
+      planes[static_cast<size_t>(k)] = static_cast<float>(images.at(i * values + k));
     const int left = static_cast<int>(i) * width;
-    fill(left, width,
-         guesses.empty()                  ? kUnknown
-         : guess.label == guess.predicted ? kRight
-                                          : kWrong,
+    fill(left, width, guesses.empty() ? kUnknown : frame_of(guesses[static_cast<size_t>(i)]),
          sheet);
     cell.left = left + kFrame;
-    draw(planes.data(), static_cast<int>(shape[1]), cell, sheet);
+    draw(planes, static_cast<size_t>(shape[1]), static_cast<size_t>(shape[3]), cell, sheet);
   }
   return sheet;
 }

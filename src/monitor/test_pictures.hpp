@@ -11,9 +11,9 @@
 namespace crema {
 
 struct TestPictures {
-  /// (height, width, 3): the images side by side, enlarged where they are small, each with its
-  /// values stretched from black to white. Where the net compares scores with labels, a frame is
-  /// green where they agree and red where they do not; else gray.
+  /// (height, width, 3): the images side by side, smaller where a side is above 128 pixels, each
+  /// with its values stretched from black to white. Where the net compares scores with labels, a
+  /// frame is green where they agree and red where they do not; else gray.
   std::vector<uint8_t> pixels;
   int height = 0, width = 0;
   /// A table in Markdown: number, label, prediction and its probability. "" without scores.

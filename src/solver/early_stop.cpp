@@ -37,9 +37,9 @@ void EarlyStop::check(const std::vector<std::unique_ptr<Net>>& test_nets,
   output_.check(test_nets, test_iter);
   test_nets.front()->context().log(
       Severity::info,
-      text("the run ends early behind ", counted(patience_, "test"), " whose '", output_.name,
-           "' is no ", output_.is_least ? "less" : "greater", " than the best before them",
-           min_delta_ > 0 ? text(" by more than ", min_delta_) : ""));
+      text("early_stop: the run ends behind ", counted(patience_, "test"), " in a row whose '",
+           output_.name, "' is no ", output_.is_least ? "less" : "greater",
+           " than the best before them", min_delta_ > 0 ? text(" by more than ", min_delta_) : ""));
 }
 
 void EarlyStop::observe(const TestReport& report) {

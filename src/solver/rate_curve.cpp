@@ -35,22 +35,25 @@ bool add_step(const RateTrial& trial, double loss, RateCurve& curve) {
   return smoothed <= least + (trial.stop - 1) * std::fabs(least);
 }
 
-void suggest(RateCurve& curve) {
+void suggest(const RateTrial& trial, RateCurve& curve) {
   curve.steepest.reset();
   curve.tenth_of_least.reset();
-  if (curve.steps.empty()) return;
-  const auto least = std::ranges::min_element(curve.steps, {}, &RateCurve::Step::smoothed);
-  // At the first step: the loss has not fallen.
-  if (least == curve.steps.begin()) return;
-  curve.tenth_of_least = least->rate / 10;
+  const auto& steps = curve.steps;
+  const auto first = static_cast<size_t>(std::lround(1 / (1 - trial.smoothing)));
+  if (steps.size() <= first + 1) return;
+  const auto least = std::ranges::min_element(steps.begin() + static_cast<std::ptrdiff_t>(first),
+                                              steps.end(), {}, &RateCurve::Step::smoothed) -
+                     steps.begin();
+  if (static_cast<size_t>(least) == first) return;
+  curve.tenth_of_least = steps[static_cast<size_t>(least)].rate / 10;
   double steepest = 0;
-  for (auto step = curve.steps.begin(); step <= least; ++step) {
-    const auto next = step + 1 == curve.steps.end() ? step : step + 1;
-    const auto before = step == curve.steps.begin() ? step : step - 1;
-    const double slope = (next->smoothed - before->smoothed) / static_cast<double>(next - before);
+  for (size_t i = first; i <= static_cast<size_t>(least); ++i) {
+    const size_t next = std::min(i + 1, steps.size() - 1);
+    const double slope =
+        (steps[next].smoothed - steps[i - 1].smoothed) / static_cast<double>(next - i + 1);
     if (slope >= steepest) continue;
     steepest = slope;
-    curve.steepest = step->rate;
+    curve.steepest = steps[i].rate;
   }
 }
 

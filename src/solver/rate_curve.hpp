@@ -20,7 +20,9 @@ double rate_of(const RateTrial& trial, int number);
 bool add_step(const RateTrial& trial, double loss, RateCurve& curve);
 
 /// Sets `steepest` and `tenth_of_least`. The slope at a step is the difference of the smoothed
-/// losses on both sides of it; steps behind the least loss do not count.
-void suggest(RateCurve& curve);
+/// losses on both sides of it. The first 1 / (1 - smoothing) steps do not count, as they are hardly
+/// smoothed, nor do steps behind the least loss. None where that is the first one that counts: the
+/// loss has not fallen.
+void suggest(const RateTrial& trial, RateCurve& curve);
 
 }  // namespace crema

@@ -98,7 +98,7 @@ RateCurve Trainer::try_rates(const RateTrial& trial) {
     throw;
   }
   scope.set_back();
-  suggest(curve);
+  suggest(trial, curve);
   return curve;
 }
 

@@ -78,10 +78,10 @@ TEST(Profile, EachStepIsARangeOfTheDeviceAndNothingWaits) {
     }
   }
   EXPECT_TRUE(open.empty());
-  EXPECT_THAT(ranges,
-              ElementsAre("iteration 3", " forward", "  x forward", "  lrn forward",
-                          "  cat forward", "  loss forward", " backward", "  loss",
-                          "  loss backward", "  cat backward", "  lrn backward", " update"));
+  EXPECT_THAT(ranges, ElementsAre("iteration 3", " forward", "  x forward", "  lrn forward",
+                                  "  cat forward", "  loss forward", " backward", "  loss seed",
+                                  "  loss backward", "  cat backward", "  lrn backward",
+                                  "  lrn sum", " update"));
   const DeviceNotes waits(first + 1, last);
   EXPECT_EQ(std::ranges::count(waits, "wait"), 1) << "the one that reads the points";
   EXPECT_EQ(run.on_device.size(), ranges.size());

@@ -125,6 +125,12 @@ void fill_whole(FakeRun& fake) {
   fake.write("solver.prototxt", "base_lr: 0.01 # <a> & b\n");
 }
 
+/// Without the page in the message.
+testing::AssertionResult has(const std::string& page, const std::string& part) {
+  if (page.find(part) != std::string::npos) return testing::AssertionSuccess() << part;
+  return testing::AssertionFailure() << part << " is missing";
+}
+
 /// The data of the script.
 google::protobuf::Struct data_of(const std::string& page) {
   constexpr std::string_view kBegin = "id=\"curves-data\">";
@@ -162,16 +168,17 @@ TEST(Report, HasAllPartsAndIsWellFormed) {
   for (const char* part : {"lenet-1", "finished", "Curves", "Evaluation", "Most confident mistakes",
                            "Detections", "Masks", "Layers", "Weights", "What happened",
                            "Configuration", "Continue this run", "a lower rate"})
-    EXPECT_THAT(words, HasSubstr(part));
-  EXPECT_THAT(words, HasSubstr("the best weights (iteration 50), over 100 of 1,000 records"));
-  EXPECT_THAT(words, HasSubstr("87.50%"));  // accuracy
-  EXPECT_THAT(words, HasSubstr("81.25%"));  // of the class
-  EXPECT_THAT(words, HasSubstr("62.50%"));  // mean average precision
-  EXPECT_THAT(words, HasSubstr("000_cat"));
-  EXPECT_THAT(words, HasSubstr("computed by conv1"));
-  EXPECT_THAT(words, HasSubstr("64 × 20"));
-  EXPECT_THAT(page, HasSubstr(".net svg{.t{fill:red}}"));
-  EXPECT_THAT(page, HasSubstr("0.25\" y=\"0.25")) << "the box";
+    EXPECT_TRUE(has(words, part));
+  EXPECT_TRUE(has(words, "the best weights (iteration 50), over 100 of 1,000 records"));
+  EXPECT_TRUE(has(words, "87.50%"));  // accuracy
+  EXPECT_TRUE(has(words, "81.25%"));  // of the class
+  EXPECT_TRUE(has(words, "62.50%"));  // mean average precision
+  EXPECT_TRUE(has(words, "000_cat"));
+  EXPECT_TRUE(has(words, "computed by conv1"));
+  EXPECT_TRUE(has(words, "64 × 20"));
+  EXPECT_TRUE(has(page, ".net svg{.t{fill:red}}"));
+  EXPECT_TRUE(has(page, "x=\"0.2500\" y=\"0.2500\" width=\"0.2500\" height=\"0.5000\""))
+      << "the box";
 }
 
 TEST(Report, TakesNothingFromElsewhere) {
@@ -179,8 +186,8 @@ TEST(Report, TakesNothingFromElsewhere) {
   fill_whole(fake);
   const std::string page = run_report(fake.read());
   for (const char* address : {"src=\"http", "href=\"http", "url(http", "@import", "<link"})
-    EXPECT_THAT(page, Not(HasSubstr(address)));
-  EXPECT_THAT(page, HasSubstr("default-src 'none'"));
+    EXPECT_FALSE(has(page, address));
+  EXPECT_TRUE(has(page, "default-src 'none'"));
 }
 
 TEST(Report, NumbersAreThoseOfTheFiles) {
@@ -206,7 +213,7 @@ TEST(Report, TheBestIsWhatTheSolverKept) {
   ASSERT_TRUE(main);
   EXPECT_EQ(main->name, "accuracy");
   EXPECT_EQ(main->best.iteration, 50) << "the record says so, though 0.95 is more than 0.925";
-  EXPECT_THAT(expect_well_formed(run_report(run)), HasSubstr("best accuracy, at 50"));
+  EXPECT_TRUE(has(expect_well_formed(run_report(run)), "best accuracy, at 50"));
 }
 
 TEST(Report, LossesFall) {
@@ -266,12 +273,12 @@ TEST(Report, HostileNamesAreText) {
   run.histograms.push_back(histogram);
   const std::string page = run_report(run);
   expect_well_formed(page);
-  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
-  EXPECT_THAT(page, Not(HasSubstr("</script><b>")));
-  EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(1)"));
+  EXPECT_FALSE(has(page, "<script>alert"));
+  EXPECT_FALSE(has(page, "</script><b>"));
+  EXPECT_TRUE(has(page, "&lt;script&gt;alert(1)"));
   const std::string both = comparison_report({run, run});
   expect_well_formed(both);
-  EXPECT_THAT(both, Not(HasSubstr("<script>alert")));
+  EXPECT_FALSE(has(both, "<script>alert"));
 }
 
 TEST(Report, ValuesThatAreNotFiniteAreSaid) {
@@ -283,17 +290,17 @@ TEST(Report, ValuesThatAreNotFiniteAreSaid) {
   fake.add_test(40, std::numeric_limits<double>::quiet_NaN(), -HUGE_VAL);
   const std::string page = run_report(fake.read());
   const std::string words = expect_well_formed(page);
-  EXPECT_THAT(words, HasSubstr("training: 2 values are not finite, the first at iteration 20"));
+  EXPECT_TRUE(has(words, "training: 2 values are not finite, the first at iteration 20"));
   const auto data = data_of(page);
   EXPECT_THAT(line_of(data, "chart-loss", 0).iterations, ElementsAre(10, 40));
-  EXPECT_THAT(page, Not(HasSubstr("nan")));
+  EXPECT_FALSE(has(page, "nan"));
 }
 
 TEST(Report, RunsWithLittle) {
   FakeRun empty;
   const std::string words = expect_well_formed(run_report(empty.read()));
-  EXPECT_THAT(words, HasSubstr("No display or test was recorded yet"));
-  EXPECT_THAT(words, HasSubstr("no record yet"));
+  EXPECT_TRUE(has(words, "No display or test was recorded yet"));
+  EXPECT_TRUE(has(words, "no record yet"));
 
   FakeRun one;
   one.add_display(1, 3);
@@ -320,8 +327,8 @@ TEST(Report, AFailureIsSaid) {
   end.set_text("layer 'conv1': NaN at record 7");
   fake.add(end);
   const std::string words = expect_well_formed(run_report(fake.read()));
-  EXPECT_THAT(words, HasSubstr("layer 'conv1': NaN at record 7"));
-  EXPECT_THAT(words, HasSubstr("failed"));
+  EXPECT_TRUE(has(words, "layer 'conv1': NaN at record 7"));
+  EXPECT_TRUE(has(words, "failed"));
 }
 
 TEST(Report, TellsHowToGoOn) {
@@ -449,12 +456,12 @@ TEST(Comparison, ShowsWhatDiffersBesideWhatWasReached) {
   }
   const std::string page = comparison_report(runs);
   const std::string words = expect_well_formed(page);
-  EXPECT_THAT(words, HasSubstr("base_lr"));
-  EXPECT_THAT(words, HasSubstr("net.conv1.num_output"));
-  EXPECT_THAT(words, Not(HasSubstr("0.9375"))) << "the same in both";
-  EXPECT_THAT(words, Not(HasSubstr("(device)")));
-  EXPECT_THAT(page, HasSubstr("<td class=\"number best\" data-v=\"0.875\">0.875</td>"));
-  EXPECT_THAT(page, HasSubstr("<td class=\"number\" data-v=\"0.75\">0.75</td>"));
+  EXPECT_TRUE(has(words, "base_lr"));
+  EXPECT_TRUE(has(words, "net.conv1.num_output"));
+  EXPECT_FALSE(has(words, "0.9375")) << "the same in both";
+  EXPECT_FALSE(has(words, "(device)"));
+  EXPECT_TRUE(has(page, "<td class=\"number best\" data-v=\"0.875\">0.875</td>"));
+  EXPECT_TRUE(has(page, "<td class=\"number\" data-v=\"0.75\">0.75</td>"));
   const auto data = data_of(page);
   EXPECT_THAT(line_of(data, "chart-loss", 0).values, ElementsAre(1, 2, 3, 4, 5));
   EXPECT_THAT(line_of(data, "chart-loss", 1).values, ElementsAre(0.1, 0.2, 0.3, 0.4, 0.5));
@@ -465,8 +472,8 @@ TEST(Comparison, OfEqualAndOfEmptyRuns) {
   FakeRun fake;
   const RunFiles run = fake.read();
   const std::string words = expect_well_formed(comparison_report({run, run}));
-  EXPECT_THAT(words, HasSubstr("the same configuration"));
-  EXPECT_THAT(words, HasSubstr(run.folder)) << "two runs of one name";
+  EXPECT_TRUE(has(words, "the same configuration"));
+  EXPECT_TRUE(has(words, run.folder)) << "two runs of one name";
 }
 
 TEST(WriteReport, WritesTheFile) {

@@ -239,6 +239,41 @@ void add_solver(std::vector<SettingsTrial>& all) {
   all.push_back({.field = field("snapshot_best"), .set = "snapshot_best: 'loss'"});
   all.push_back({.field = field("snapshot_best_net"), .given = "snapshot_best: 'loss'"});
   all.push_back({.field = field("snapshot_best_is"), .given = "snapshot_best: 'loss'"});
+  all.push_back(
+      {.field = field("max_epochs"), .set = "max_epochs: 2", .error = "both max_iter and"});
+  all.push_back({.field = field("test_every_epochs"),
+                 .set = "test_every_epochs: 2",
+                 .error = "both test_interval and"});
+  all.push_back({.field = field("stepvalue_percent"),
+                 .set = "stepvalue_percent: 50",
+                 .given = "lr_policy: 'multistep' gamma: 0.3 stepvalue_percent: 10"});
+  all.push_back({.field = field("max_hours"), .set = "max_hours: 1e-9"});
+  all.push_back({.field = field("early_stop"),
+                 .set = "early_stop { output: 'loss' patience: 1 min_delta: 100 }"});
+  const std::string stop = "output: 'loss' patience: 1 min_delta: ";
+  for (const char* name : {"output", "patience", "net"})
+    all.push_back({.field = text("EarlyStopParameter.", name), .given = stop + "100"});
+  all.push_back({.field = "EarlyStopParameter.min_delta",
+                 .set = "min_delta: 1e-9",
+                 .given = stop + "100",
+                 .here = true});
+  all.push_back({.field = "EarlyStopParameter.best_is", .given = stop + "0"});
+  all.push_back(
+      {.field = "EarlyStopParameter.best_is=LEAST", .given = stop + "0 best_is: GREATEST"});
+  all.push_back({.field = field("snapshot_best_count"),
+                 .set = "snapshot_best_count: 2",
+                 .given = "snapshot: 1 snapshot_keep: 1 snapshot_best: 'loss' snapshot_best_is: "
+                          "GREATEST"});
+  // Rates with which the second iteration is not finite.
+  const std::string fails = "on_nan: ROLLBACK base_lr: 1e30 rollback_factor: ";
+  all.push_back({.field = field("rollback_factor"),
+                 .set = "rollback_factor: 1e-31",
+                 .given = fails + "1e-30"});
+  all.push_back({.field = field("rollback_most"),
+                 .set = "rollback_most: 1",
+                 .given = fails + "1e-15",
+                 .error = "went back to a snapshot 1 time before"});
+  all.push_back({.field = field("on_oom=HALVE_BATCH"), .because = "the memory suffices"});
   all.push_back({.field = field("snapshot_best_is=LEAST"),
                  .given = "snapshot_best: 'loss' snapshot_best_is: GREATEST"});
 }

@@ -89,6 +89,10 @@ TEST(SolverSettings, WithoutWhatTheyActOnHaveNoEffect) {
   expect("show_per_class_result: true", "test_iter", "test_iter: 1");
   expect("snapshot_best_net: 1", "snapshot_best", "snapshot_best: 'loss'");
   expect("snapshot_best_is: LEAST", "snapshot_best", "snapshot_best: 'loss'");
+  expect("snapshot_best_count: 2", "snapshot_best", "snapshot_best: 'loss'");
+  expect("test_every_epochs: 2", "test_iter", "test_iter: 1");
+  expect("rollback_factor: 0.1", "on_nan: ROLLBACK", "on_nan: ROLLBACK");
+  expect("rollback_most: 2", "on_nan: ROLLBACK", "on_nan: ROLLBACK");
   expect("ema_test: false", "ema_decay", "ema_decay: 0.9 test_iter: 1");
   expect("ema_warmup: 10", "ema_decay", "ema_decay: 0.9");
   expect("regularization_type: 'L1'", "weight_decay", "weight_decay: 0.1");
@@ -118,7 +122,9 @@ TEST(SolverSettings, EachIsReadOrSaysThatItIsNot) {
       "larc", "larc_policy", "larc_eta", "local_lr_auto", "local_gw_ratio", "clip_gradients",
       "clip_gradient_value", "loss_scale", "ema_decay", "snapshot", "snapshot_prefix",
       "snapshot_diff", "snapshot_format", "snapshot_after_train", "snapshot_keep", "snapshot_best",
-      "weights", "solver_mode", "random_seed"};
+      "weights", "solver_mode", "random_seed",
+      // lengths and ends, and Errors for what contradicts them
+      "max_epochs", "max_hours", "early_stop", "on_nan", "on_oom"};
   const auto* type = SolverParameter::descriptor();
   for (int i = 0; i < type->field_count(); ++i) {
     const auto* field = type->field(i);
@@ -130,6 +136,9 @@ TEST(SolverSettings, EachIsReadOrSaysThatItIsNot) {
     if (field->cpp_type() == Field::CPPTYPE_ENUM)
       value = field->enum_type()->value(field->enum_type()->value_count() - 1)->name();
     if (field->cpp_type() == Field::CPPTYPE_MESSAGE) value = "{}";
+    if (field->name() == "early_stop") value = "{ output: 'loss' patience: 1 } test_iter: 1";
+    if (field->name() == "stepvalue_percent") value = "1 max_iter: 9";
+    if (field->name() == "rollback_factor") value = "0.5";
     if (field->name() == "eval_type") value = "'detection'";
     if (field->name() == "ap_version") value = "'11point'";
     const std::string name(field->name());

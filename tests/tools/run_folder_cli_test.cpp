@@ -173,8 +173,12 @@ TEST_F(RunFolderCli, AFullDiskStopsNoTraining) {
 }
 
 TEST_F(RunFolderCli, ARunThatStopsAtNaNSaysSo) {
-  const Output output =
-      train("--set base_lr=1e38 --set max_iter=60 --set snapshot=0 --solver=" + trained());
+  const std::string net_file = write("growing.prototxt", R"(name: "tiny"
+layer { name: "x" type: "DummyData" top: "x" top: "y" dummy_data_param { shape { dim: 2 dim: 3 } shape { dim: 2 dim: 2 } data_filler { type: "gaussian" } data_filler { value: 1 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "y" top: "loss" })");
+  const Output output = train("--set net=" + net_file +
+                              " --set base_lr=1000 --set max_iter=60 --solver=" + trained());
   ASSERT_EQ(output.status, 1) << output.text;
   const auto all = records("runs/tiny-1");
   ASSERT_EQ(all.back().kind(), RunRecord::END);

@@ -26,6 +26,9 @@ using testing::HasSubstr;
 
 class TrainingCli : public CliTest {
  protected:
+  // Lines without colours and bars: progress_cli_test.cpp has these.
+  const Variable colours_{"NO_COLOR", "1"}, locale_{"LC_ALL", "C"};
+
   /// A net that is tested, with two layers that learn.
   std::string tested_net() const {
     return write("tested.prototxt", R"(name: "tested"

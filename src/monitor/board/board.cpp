@@ -349,7 +349,6 @@ std::shared_ptr<const Board::Content> Board::cached(const std::string& key,
 RunFiles Board::read_shown(const RunPlace& place) {
   if (!place.problem.empty()) throw Error(place.problem);
   RunFiles run = read_run(place.folder);
-  run.is_live = is_run_alive(place.folder);
   const auto measured = measured_.find(place.id);
   if (!run.layers && measured != measured_.end()) run.layers = measured->second;
   return run;

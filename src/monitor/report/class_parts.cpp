@@ -205,7 +205,7 @@ std::string evaluation_head(const Evaluation& evaluation) {
         "<p class=\"faint\">Of ", evaluation.is_best() ? "the best weights" : "the last weights",
         evaluation.has_iteration() ? text(" (iteration ", count_words(evaluation.iteration()), ")")
                                    : "",
-        records == 0   ? ", over data whose records cannot be counted"
+        records == 0   ? ", over some batches, whose records cannot be counted,"
         : of > records ? text(", over ", count_words(records), " of ", count_words(of),
                               " records, spread over the data")
                        : text(", over ", count_words(records), " records"),

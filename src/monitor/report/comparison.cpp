@@ -34,7 +34,7 @@ std::map<std::string, std::string> configuration_of(const RunFiles& run) {
   add("(device)", info.device());
   if (info.threads() > 0) add("(threads)", std::to_string(info.threads()));
   if (info.has_seed()) add("(seed)", std::to_string(info.seed()));
-  add("(Crema)", info.version());
+  add("(version)", info.version());
   add("(git)", text(info.git().commit(), info.git().changed() ? " with changes" : ""));
   for (const auto& data : info.data())
     add(text("(data of ", data.phase(), ", ", data.layer(), ")"),

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kRidgeBudget = 700000;  // bytes of all ridges
 constexpr size_t kBinBytes = 8;
+constexpr size_t kMostOpen = 24;  // parameters that are seen at once
 constexpr size_t kMostRidges = 12, kMostBins = 64;
 constexpr double kRidgeWidth = 200, kRidgeTop = 34, kRidgeBottom = 104;
 
@@ -146,9 +147,14 @@ std::string ridges_of(const RunFiles& run, bool gradient) {
                ? text(" Of ", order.size(), " parameters, the first ", shown, " are drawn.")
                : "",
            "</p>\n<div class=\"ridges\">");
+  std::string rest;
   for (size_t i = 0; i < shown; ++i)
-    all += ridge_figure(chosen(by_parameter[order[i]], lines), bins);
-  return all + "</div>\n";
+    (i < kMostOpen ? all : rest) += ridge_figure(chosen(by_parameter[order[i]], lines), bins);
+  all += "</div>\n";
+  if (rest.empty()) return all;
+  return all + text("<details><summary>", shown - kMostOpen,
+                    " more parameters</summary>\n<div class=\"ridges\">", rest,
+                    "</div></details>\n");
 }
 
 }  // namespace

@@ -281,7 +281,7 @@ std::string configuration_part(const RunFiles& run) {
   row("command", command);
   row("working folder", info.folder());
   row("solver", info.solver_file());
-  row("Crema", info.version());
+  row("version", info.version());
   if (info.has_git())
     row("git",
         text(info.git().commit(), info.git().branch().empty() ? "" : " on " + info.git().branch(),
@@ -454,9 +454,8 @@ std::string state_words(const RunFiles& run) {
     case RunOutcome::unknown:
       break;
   }
-  if (run.is_live) return "running";
-  if (!run.has_records()) return "no record yet";
-  return "running, or ended without notice";
+  if (run.is_alive) return "running";
+  return run.has_records() ? "ended without notice" : "no record yet";
 }
 
 std::string commands_of(const RunFiles& run) {
@@ -525,7 +524,7 @@ std::string run_head(const RunFiles& run) {
   mention(info.has_git() ? text("git ", info.git().commit().substr(0, 10),
                                 info.git().changed() ? " with changes" : "")
                          : "");
-  mention(info.version().empty() ? "" : "Crema " + info.version());
+  mention(info.version());
   all += "<p class=\"faint\">" + about + "</p>\n";
   if (state == RunOutcome::failed && run.end() != nullptr)
     all += text("<p class=\"fail\" role=\"alert\">", html(run.end()->text()), "</p>\n");

@@ -12,6 +12,7 @@
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "monitor/report/display_line.hpp"
+#include "monitor/run_folder.hpp"
 
 namespace crema {
 namespace {
@@ -304,6 +305,7 @@ RunFiles read_run(const std::string& folder) {
     const fs::path path = fs::absolute(folder).lexically_normal();
     run.info.set_name((path.has_filename() ? path : path.parent_path()).filename().string());
   }
+  run.is_alive = is_run_alive(folder);
   read_metrics(run);
   read_histograms(run);
   run.evaluation = read_json_file<Evaluation>(run, "evaluation.json");

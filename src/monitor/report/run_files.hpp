@@ -39,19 +39,19 @@ struct RunFiles {
   Curve epoch, time;                // of displays and tests; seconds of training
   /// All records but displays, in order.
   std::vector<RunRecord> events;
-  int iterations = 0;    // done, as far as the files say
-  double last_wall = 0;  // of the last record, seconds since 1970; 0: unknown
+  int iterations = 0;     // done, as far as the files say
+  double last_wall = 0;   // of the last record, seconds since 1970; 0: unknown
+  bool is_alive = false;  // a process on this machine is writing it
 
   std::vector<ValueHistogram> histograms;
   std::optional<Evaluation> evaluation;
   std::optional<LayerTable> layers;
   std::string solver_text, net_text;
   std::vector<std::string> test_net_texts;
-  bool is_live = false;  // the caller knows of a process that is writing it
   /// What could not be read, and was left out.
   std::vector<std::string> warnings;
 
-  /// `unknown` where no end was written: the run goes on, or was killed.
+  /// `unknown` where no end was written: the run goes on (is_alive), or was killed.
   RunOutcome state() const;
   /// The record of the end; null without one.
   const RunRecord* end() const;

@@ -74,7 +74,8 @@ void GraphBuilder::finish_layer() {
 std::string GraphBuilder::new_node_name(std::string_view op) {
   const std::string base = text(layer_.empty() ? "" : layer_ + "/", op);
   std::string name = base;
-  for (int i = 1; !node_names_.insert(name).second; ++i) name = text(base, "_", i);
+  // A layer may have thousands of nodes of one operator.
+  for (int& i = node_numbers_[base]; !node_names_.insert(name).second;) name = text(base, "_", ++i);
   return name;
 }
 
@@ -90,7 +91,7 @@ void GraphBuilder::finish(const std::string& x, const std::string& output) {
 
 std::string GraphBuilder::new_name(std::string_view hint) {
   std::string name(hint);
-  for (int i = 1; !taken_.insert(name).second; ++i) name = text(hint, "_", i);
+  for (int& i = numbers_[name]; !taken_.insert(name).second;) name = text(hint, "_", ++i);
   return name;
 }
 

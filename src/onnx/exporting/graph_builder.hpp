@@ -123,7 +123,8 @@ class GraphBuilder {
   GraphProto graph_;
   std::set<std::string, std::less<>> taken_;
   std::set<std::string, std::less<>> node_names_;
-  std::vector<std::pair<Array, std::string>> constants_;  // those that layers share
+  std::map<std::string, int, std::less<>> numbers_, node_numbers_;  // the last one that a name got
+  std::vector<std::pair<Array, std::string>> constants_;            // those that layers share
   std::map<std::string, std::string, std::less<>> aliases_;
   std::set<std::string, std::less<>> unnamed_;  // outputs of the present layer with new names
   int first_node_ = 0;                          // of the present layer
