@@ -55,6 +55,9 @@ std::string best_words(const TrialState& state) {
               state.best_iteration);
 }
 
+/// The log has errors whole.
+constexpr size_t kStateColumns = 60;
+
 void print_trials(const SweepRun& sweep) {
   std::set<std::string> outputs;
   for (const TrialState& state : sweep.states()) {
@@ -81,8 +84,8 @@ void print_trials(const SweepRun& sweep) {
     row.push_back(state.best ? grouped(state.best_iteration) : "-");
     row.push_back(grouped(state.iterations));
     row.push_back(state.seconds > 0 ? human_seconds(state.seconds) : "-");
-    const std::string words = words_of(state);
-    row.push_back(printable(words.substr(0, words.find('\n'))));
+    const std::string words = printable(words_of(state)), cut = cut_to(words, kStateColumns);
+    row.push_back(cut + (cut == words ? "" : " ..."));
     rows.push_back(std::move(row));
   }
   print_table(rows, std::cout, terminal_width(), 0);

@@ -246,7 +246,7 @@ class Comparison {
       rows += last_cell(run.time, time_words);
       rows += median_cell(run.images_per_second);
       for (const std::string& name : settings) rows += text_cell(value_in(i, name));
-      rows += text("<td class=\"wrap\">", html(state_words(run)), "</td></tr>\n");
+      rows += text("<td class=\"wrap words\">", html(state_words(run)), "</td></tr>\n");
     }
     return table("What was reached", head, rows);
   }

@@ -71,6 +71,7 @@ figure{margin:0;min-width:0}
 table{border-collapse:collapse;font-size:.85rem;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:3px 10px;text-align:left;border-bottom:1px solid var(--grid);white-space:nowrap}
 td.wrap{white-space:normal;overflow-wrap:anywhere;min-width:8em;max-width:32em}
+td.words{min-width:20em}
 thead th{position:sticky;top:0;background:var(--card);z-index:1;border-bottom:1px solid var(--line)}
 thead th button{border:0;background:none;padding:0;font-weight:600}
 th[aria-sort=ascending] button:after{content:" \25B2"}th[aria-sort=descending] button:after{content:" \25BC"}
