@@ -81,8 +81,9 @@ TEST(ImportLimits, LayersThatReadAndWriteFiles) {
               HasSubstr("its save_file"));
   EXPECT_THAT(error_of("DetectionOutput", settings("save_output_param", "output_format: 'VOC'")),
               HasSubstr(kRefused));
-  if (Registry::instance().has("VideoData"))  // builds with OpenCV's videoio
+  if (Registry::instance().has("VideoData")) {  // builds with OpenCV's videoio
     EXPECT_THAT(error_of("VideoData", {}), HasSubstr("camera"));
+  }
 }
 
 // Whoever adds a text to the settings of a layer says here, or in layer_node.cpp, what it is.
