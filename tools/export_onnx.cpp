@@ -78,7 +78,7 @@ NamedArrays model_inputs(Net& net, const Origin& origin) {
 /// Error unless the model gives what the net gives.
 void prove(Net& net, const std::string& model, const OnnxReport& report, const Origin& origin) {
   fill_inputs(net, arrays_of_flag(FLAGS_input, net.inputs()));
-  forward_with_warning(net);
+  net.forward();
   const NamedArrays inputs = model_inputs(net, origin);
   NetOptions options = net_options(Phase::test);
   options.fuse = false;
@@ -101,6 +101,7 @@ void prove(Net& net, const std::string& model, const OnnxReport& report, const O
              good;
     }
   }
+  warn_of_same_outputs(again);
   if (!good) {
     throw Error("the model differs from the net by more than --tolerance=", output_tolerance(),
                 "; nothing is written");

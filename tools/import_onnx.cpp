@@ -105,13 +105,10 @@ int import_onnx(const std::vector<std::string>& arguments) {
   net_of.fuse = false;
   Net net(imported.net, context, net_of);
   fill_inputs(net, arrays_of_flag(FLAGS_input, net.inputs()));
-  if (FLAGS_prove) {
-    forward_with_warning(net);
-    prove(net, imported, model);
-  } else {
-    net.forward();
-  }
+  net.forward();
+  if (FLAGS_prove) prove(net, imported, model);
   save_outputs(net);
+  if (FLAGS_prove) warn_of_same_outputs(net);
   if (FLAGS_o.empty()) return 0;
   std::error_code error;
   fs::create_directories(folder, error);

@@ -192,27 +192,23 @@ std::vector<ValueDifference> differences_of(Net& net, const NamedArrays& others)
   return differences;
 }
 
-void forward_with_warning(Net& net) {
+void warn_of_same_outputs(Net& net) {
   constexpr double kSame = 1e-6;
   constexpr uint64_t kOtherSeed = 1000;
-  NamedArrays inputs, others;
-  for (const std::string& name : net.inputs()) inputs.emplace_back(name, copy_of(net.input(name)));
-  for (size_t i = 0; i < inputs.size(); ++i) fill_input(net, inputs[i].first, kOtherSeed + i);
+  const std::vector<std::string> names = computed_outputs(net);
+  if (names.empty() || net.inputs().empty()) return;
+  NamedArrays before;
+  for (const std::string& name : names) before.emplace_back(name, copy_of(net.output(name)));
   try {
+    for (size_t i = 0; i < net.inputs().size(); ++i)
+      fill_input(net, net.inputs()[i], kOtherSeed + i);
     net.forward();
-    for (const std::string& name : computed_outputs(net))
-      others.emplace_back(name, copy_of(net.output(name)));
   } catch (const Error&) {
-    // Random values that a layer refuses, where --input gives the ones that it takes.
+    return;  // random values that a layer refuses, where --input gave others
   }
-  for (const auto& [name, values] : inputs) net.input(name).copy_from(values);
-  net.forward();
-  std::vector<std::string> names;
-  for (const auto& [name, values] : others) {
+  for (const auto& [name, values] : before) {
     if (!difference_of(name, values, net.output(name)).within(kSame)) return;
-    names.push_back(name);
   }
-  if (names.empty() || inputs.empty()) return;
   say(Severity::warning,
       text(joined(names), names.size() == 1 ? " is" : " are",
            " the same for other inputs, so that the proof shows nothing of the layers in front: ",

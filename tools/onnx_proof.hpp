@@ -41,10 +41,9 @@ NamedArrays inputs_of(Net& net);
 /// Compares outputs of a net with others by their names, or else in their order.
 std::vector<ValueDifference> differences_of(Net& net, const NamedArrays& others);
 
-/// Runs the net, whose inputs are filled. Prints a warning if no output depends on the inputs,
-/// which is so for weights of 0: whatever stands in front of them, the outputs of a model are the
-/// same.
-void forward_with_warning(Net& net);
+/// Prints a warning if other inputs give the net, which has run, the same outputs, as weights of 0
+/// do: whatever stands in front of these, a comparison finds no difference. The net runs again.
+void warn_of_same_outputs(Net& net);
 
 /// Prints a line for each output. Returns whether all are within the tolerance.
 bool print_differences(const std::vector<ValueDifference>& outputs, double tolerance,
