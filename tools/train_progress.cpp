@@ -77,7 +77,8 @@ void TrainProgress::finish() {
                   all_.images / all_.seconds, 100 * all_.waited / all_.seconds);
   }
   say(text(said, rest));
-  if (all_.waited > 0.1 * all_.seconds) {
+  // A run of seconds waits for its first batches for the most part.
+  if (all_.seconds > 5 && all_.waited > 0.1 * all_.seconds) {
     say(Severity::warning,
         "training waited for data for more than 10% of the time; use faster storage, smaller "
         "images, or more threads of the data layer");

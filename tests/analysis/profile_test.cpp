@@ -320,7 +320,11 @@ TEST(LayerCosts, AddUpToTheIteration) {
 
 TEST(LayerCosts, SayWhatBoundsALayer) {
   Context context({.tune = false});
-  Net net(net_param(kProduct), context);
+  // With a loss: without one, nothing runs backward.
+  Net net(net_param(text(kProduct, R"(
+layer { name: "t" type: "Input" top: "t" input_param { shape { dim: 100 dim: 500 } } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" })")),
+          context);
   const auto costs = [&](double operations, double bytes) {
     const LayerCosts all = layer_costs(
         net, made_run(10, 20), {.f32 = operations, .copies = {{.bytes = 0, .rate = bytes}}});

@@ -182,7 +182,7 @@ TEST_F(SweepRunTest, ATrialThatItsSolverEndsSaysSo) {
                sweep(), options());
   EXPECT_TRUE(run.run());
   EXPECT_EQ(run.states()[0].kind, Kind::early) << words_of(run.states()[0]);
-  EXPECT_EQ(run.states()[0].iterations, 2);
+  EXPECT_LT(run.states()[0].iterations, 8);
   EXPECT_EQ(trial("trial-1").state(), RunOutcome::early);
   EXPECT_EQ(run.states()[1].kind, Kind::finished) << words_of(run.states()[1]);
 }
