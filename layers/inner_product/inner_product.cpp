@@ -85,7 +85,9 @@ class InnerProductLayer : public TwoSidedLayer {
   Flops flops(Blobs bottom, Blobs) const override {
     const double product =
         2.0 * static_cast<double>(bottom[0]->count()) * static_cast<double>(outputs_);
-    return {product, 2 * product};
+    const int gradients =
+        static_cast<int>(propagates(0)) + static_cast<int>(params()[0]->needs_gradient);
+    return {product, gradients * product};
   }
 
   /// A ReLU with a slope that is not negative: it is applied in the pass that adds the bias.
