@@ -26,7 +26,6 @@ const std::vector<Words>& flags_of_words() {
       {"crop", {"whole", "center", "ten"}},
       {"encode_type", {"jpg", "png"}},
       {"engine", {"reference", "onednn"}},
-      {"format", {"lmdb", "leveldb", "hdf5", "npy", "csv"}},
       {"interp", {"linear", "area", "nearest", "cubic", "lanczos4"}},
       {"keys", {"record", "index"}},
       {"kind", {"cifar10", "cifar100"}},
@@ -43,8 +42,8 @@ const std::vector<Words>& flags_of_words() {
 constexpr const char* kFolders[] = {"log_dir", "output", "run_dir", "save_images", "save_mistakes"};
 /// Flags whose values are texts of the user's own. All others that take a text take a file.
 constexpr const char* kTexts[] = {
-    "boxes",   "freeze", "from",   "from_key", "gpu", "key",   "like",  "memory_budget",
-    "outputs", "priors", "resize", "scores",   "set", "shape", "stage", "to_key"};
+    "boxes",   "format", "freeze", "from",   "from_key", "gpu",   "key",   "like",  "memory_budget",
+    "outputs", "priors", "resize", "scores", "set",      "shape", "stage", "to_key"};
 
 /// The names in "Of train and test:", where that is at `at`; sets `behind` to what follows.
 std::vector<std::string> commands_named(const std::string& text, size_t at, size_t& behind) {

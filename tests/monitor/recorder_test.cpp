@@ -74,7 +74,9 @@ class RecorderTest : public ::testing::Test {
     return made;
   }
   Context context() {
-    return Context({.threads = 1, .logger = [this](Severity severity, const std::string& message) {
+    return Context({.threads = 1,
+                    .tune = false,
+                    .logger = [this](Severity severity, const std::string& message) {
                       if (severity == Severity::warning) warnings_.push_back(message);
                     }});
   }

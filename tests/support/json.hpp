@@ -30,7 +30,7 @@ class Json {
     return all;
   }
   double number() const { return value_.number_value(); }
-  const std::string& string() const { return value_.string_value(); }
+  std::string string() const { return value_.string_value(); }
 
  private:
   google::protobuf::Value value_;
