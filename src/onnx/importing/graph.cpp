@@ -9,7 +9,7 @@ namespace {
 // What a model may ask for, whatever its size, and by each byte of its constants.
 constexpr double kMaxMadeBytes = 2.0 * (1 << 30);
 constexpr double kTimesLoaded = 8;
-constexpr double kMaxSteps = 2e10;
+constexpr double kMaxSteps = 2e9;
 constexpr double kStepsOfByte = 64;
 // From so many readers of a value on, the places of all are kept.
 constexpr size_t kManyReaders = 32;
