@@ -5,7 +5,7 @@
 
 #include "core/data_source.hpp"
 #include "core/utf8.hpp"
-#include "monitor/report/png.hpp"
+#include "monitor/png.hpp"
 #include "solver/average_precision.hpp"
 #include "tools/record_pass.hpp"
 #include "tools/seen_images.hpp"

@@ -9,6 +9,7 @@
 #include "model/text_file.hpp"
 #include "model/text_format.hpp"
 #include "monitor/report/report.hpp"
+#include "monitor/run_folder.hpp"
 #include "tools/flags.hpp"
 #include "tools/terminal.hpp"
 
@@ -38,7 +39,8 @@ void report_net(const std::string& folder, Net& net) {
   try {
     NetParameter param;
     read_text_proto(file_in(folder, "net.prototxt"), param);
-    write_text_atomically(file_in(folder, "layers.json"), to_json_line(layer_table(net, param)));
+    write_text_atomically(file_in(folder, "layers.json"),
+                          json_line(layer_table(net, param)) + "\n");
   } catch (const std::exception& error) {
     warn_of("The layers of the run are not described", error);
   }
@@ -85,13 +87,13 @@ void evaluate_folder(const std::string& folder, Context& context, const Evaluati
       evaluation.add_notes(text("The weights could not be evaluated: ", printable(error.what())));
       warn_of("The weights of the run are not evaluated", error);
     }
-    write_text_atomically(file_in(folder, "evaluation.json"), to_json_line(evaluation));
+    write_text_atomically(file_in(folder, "evaluation.json"), json_line(evaluation) + "\n");
   }
   // The first pass is one that does not count.
   if ((run.layers && run.layers->has_passes()) || 3 * iteration > bounds.seconds) return;
   try {
     write_text_atomically(file_in(folder, "layers.json"),
-                          to_json_line(time_layers(run, weights, context, bounds)));
+                          json_line(time_layers(run, weights, context, bounds)) + "\n");
   } catch (const std::exception& error) {
     warn_of("The layers of the run are not timed", error);
   }

@@ -9,7 +9,7 @@
 #include "data/images/image_codec.hpp"
 #include "data/images/picture_marks.hpp"
 #include "data/transform/mean_file.hpp"
-#include "monitor/report/png.hpp"
+#include "monitor/png.hpp"
 #include "proto/common.pb.h"
 #include "proto/net.pb.h"
 

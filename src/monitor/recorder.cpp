@@ -22,7 +22,7 @@
 #include "monitor/event_file.hpp"
 #include "monitor/events.hpp"
 #include "monitor/histograms.hpp"
-#include "monitor/report/png.hpp"
+#include "monitor/png.hpp"
 #include "monitor/resume.hpp"
 #include "monitor/run_folder.hpp"
 #include "monitor/settings_list.hpp"

@@ -557,12 +557,6 @@ void Net::clear_gradients() {
   }
 }
 
-const std::vector<Layer*>& Net::layers() const { return plan_->layers; }
-
-bool Net::has_layer(const std::string& name) const {
-  return std::ranges::find(plan_->layers, name, &Layer::name) != plan_->layers.end();
-}
-
 Layer& Net::layer(const std::string& name) {
   std::vector<std::string> names;
   for (Layer* layer : layers()) {
@@ -597,20 +591,7 @@ Blobs Net::step_tops(size_t step) const {
   return (*plan_->program)[plan_->program->order[checked_step(*plan_, step)]].top_blobs;
 }
 
-float Net::loss_weight(const std::string& name) const {
-  const auto found = plan_->graph->versions.find(name);
-  return found == plan_->graph->versions.end() ? 0 : plan_->value(found->second.back()).loss_weight;
-}
-
 ParameterArena& Net::params() { return plan_->arena; }
 const ParameterArena& Net::params() const { return plan_->arena; }
-
-MemoryPlan Net::memory() const { return plan_->program ? plan_->program->memory : MemoryPlan(); }
-const std::vector<std::string>& Net::notes() const { return plan_->notes; }
-
-const std::vector<NetStep>& Net::steps() const {
-  static const std::vector<NetStep> none;
-  return plan_->program ? plan_->program->steps : none;
-}
 
 }  // namespace crema

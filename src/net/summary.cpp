@@ -123,4 +123,23 @@ std::vector<LayerSummary> Net::summary() const {
   return rows;
 }
 
+const std::vector<Layer*>& Net::layers() const { return plan_->layers; }
+
+bool Net::has_layer(const std::string& name) const {
+  return std::ranges::find(plan_->layers, name, &Layer::name) != plan_->layers.end();
+}
+
+float Net::loss_weight(const std::string& name) const {
+  const auto found = plan_->graph->versions.find(name);
+  return found == plan_->graph->versions.end() ? 0 : plan_->value(found->second.back()).loss_weight;
+}
+
+MemoryPlan Net::memory() const { return plan_->program ? plan_->program->memory : MemoryPlan(); }
+const std::vector<std::string>& Net::notes() const { return plan_->notes; }
+
+const std::vector<NetStep>& Net::steps() const {
+  static const std::vector<NetStep> none;
+  return plan_->program ? plan_->program->steps : none;
+}
+
 }  // namespace crema

@@ -10,7 +10,8 @@
 
 #include "core/less_is_better.hpp"
 #include "data/images/image_decoder.hpp"
-#include "monitor/report/png.hpp"
+#include "monitor/png.hpp"
+#include "monitor/run_folder.hpp"
 #include "monitor/run_folder_fake.hpp"
 #include "support/expect_error.hpp"
 #include "support/paths.hpp"
@@ -48,7 +49,7 @@ void fill_whole(FakeRun& fake) {
     histogram.set_deviation(0.4);
     for (int i = 0; i <= 10; ++i) histogram.add_edges(-1 + i / 5.0);
     for (int i = 0; i < 10; ++i) histogram.add_counts(i * (at + 1));
-    fake.histograms += to_json_line(histogram);
+    fake.histograms += json_line(histogram) + "\n";
   }
   Evaluation evaluation;
   evaluation.set_records(100);
@@ -104,7 +105,7 @@ void fill_whole(FakeRun& fake) {
     box.set_right(0.5);
     box.set_bottom(0.75);
   }
-  fake.write("evaluation.json", to_json_line(evaluation));
+  fake.write("evaluation.json", json_line(evaluation));
   LayerTable layers;
   LayerTable::Layer& layer = *layers.add_layers();
   layer.set_name("conv1");
@@ -122,7 +123,7 @@ void fill_whole(FakeRun& fake) {
   layers.set_parameters(520);
   layers.set_passes(10);
   layers.set_drawing("<svg xmlns=\"http://www.w3.org/2000/svg\"><style>.t{fill:red}</style></svg>");
-  fake.write("layers.json", to_json_line(layers));
+  fake.write("layers.json", json_line(layers));
   fake.write("solver.prototxt", "base_lr: 0.01 # <a> & b\n");
 }
 

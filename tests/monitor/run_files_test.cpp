@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "monitor/report/display_line.hpp"
+#include "monitor/run_folder.hpp"
 #include "monitor/run_folder_fake.hpp"
 #include "support/expect_error.hpp"
 
@@ -38,7 +39,7 @@ TEST(DisplayLine, ReadsWhatTheMessageWrites) {
   record.set_seconds(-HUGE_VAL);
   (*record.mutable_outputs())["loss"] = HUGE_VAL;
   DisplayLine line;
-  ASSERT_TRUE(read_display(to_json_line(record), line));
+  ASSERT_TRUE(read_display(json_line(record) + "\n", line));
   EXPECT_EQ(line.iteration, 1200300);
   EXPECT_EQ(line.epoch, 3.5);
   EXPECT_EQ(line.time, 12.25);
@@ -184,7 +185,7 @@ TEST(ReadRun, HistogramsOfARepeatedPartComeOnce) {
     histogram.add_edges(0);
     histogram.add_edges(1);
     histogram.add_counts(at + 1);
-    fake.histograms += to_json_line(histogram);
+    fake.histograms += json_line(histogram) + "\n";
   }
   fake.histograms += "{\"iteration\":40,\"layer\":\"conv\",\"edges\":[0,1],\"counts\":[1,2]}\n";
   const RunFiles run = fake.read();

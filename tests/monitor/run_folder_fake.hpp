@@ -12,6 +12,7 @@
 
 #include "core/utf8.hpp"
 #include "monitor/report/run_files.hpp"
+#include "monitor/run_folder.hpp"
 #include "support/temp_folder.hpp"
 
 namespace crema::test {
@@ -31,7 +32,7 @@ class FakeRun {
   std::string metrics, histograms;
 
   /// Appends a line to metrics.jsonl.
-  void add(const RunRecord& record) { metrics += to_json_line(record); }
+  void add(const RunRecord& record) { metrics += json_line(record) + "\n"; }
   void add_display(int iteration, double loss) {
     RunRecord record;
     record.set_kind(RunRecord::TRAIN);
@@ -74,7 +75,7 @@ class FakeRun {
 
   /// Writes the files. Returns the folder.
   std::string folder() {
-    folder_.write("run.json", to_json_line(info));
+    folder_.write("run.json", json_line(info) + "\n");
     folder_.write("metrics.jsonl", metrics);
     if (!histograms.empty()) folder_.write("histograms.jsonl", histograms);
     return folder_.path("");

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "monitor/report/run_files.hpp"
+#include "monitor/run_folder.hpp"
 #include "support/database.hpp"
 #include "tools/cli.hpp"
 
@@ -62,12 +63,12 @@ class ReportCliTest : public CliTest {
     RunInfo::Setting& setting = *info.add_settings();
     setting.set_name("base_lr");
     setting.set_value(text(rate));
-    write(name + "/run.json", to_json_line(info));
+    write(name + "/run.json", json_line(info) + "\n");
     RunRecord record;
     record.set_kind(RunRecord::TRAIN);
     record.set_iteration(2);
     record.set_loss(0.5);
-    write(name + "/metrics.jsonl", to_json_line(record));
+    write(name + "/metrics.jsonl", json_line(record) + "\n");
     return folder;
   }
 

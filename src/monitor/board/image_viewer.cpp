@@ -17,8 +17,8 @@
 #include "model/text_format.hpp"
 #include "model/weights_origin.hpp"
 #include "monitor/board/image_sides.hpp"
+#include "monitor/png.hpp"
 #include "monitor/report/page.hpp"
-#include "monitor/report/png.hpp"
 #include "proto/augment.pb.h"
 #include "proto/net.pb.h"
 

@@ -263,16 +263,6 @@ void parse_json(const std::string& json, google::protobuf::Message& out) {
   if (!status.ok()) throw Error(std::string(status.message()));
 }
 
-std::string to_json_line(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  if (!status.ok())
-    throw Error("a message cannot be written as JSON: ", std::string(status.message()));
-  return json + "\n";
-}
-
 std::optional<std::string> text_of_file(const std::string& path) {
   std::error_code failed;
   if (!fs::is_regular_file(path, failed)) return std::nullopt;

@@ -69,8 +69,6 @@ RunFiles read_run(const std::string& folder);
 
 /// The message of a JSON text. Error, as "line 1: ..." without a file, where it is none.
 void parse_json(const std::string& json, google::protobuf::Message& out);
-/// In one line, with the names of the fields as in the proto.
-std::string to_json_line(const google::protobuf::Message& message);
 
 /// The whole file; none where it cannot be read.
 std::optional<std::string> text_of_file(const std::string& path);

@@ -1,4 +1,4 @@
-#include "monitor/report/png.hpp"
+#include "monitor/png.hpp"
 
 #include <zlib.h>
 
