@@ -7,18 +7,17 @@ One step is forward, loss, backward to the weights (not to the input), on made-u
 line of JSON: medians in milliseconds, the work in GFLOP as `crema time` counts it (convolutions,
 inner products, attention, LSTM and GRU only; a multiply and an add are two, a bias of a convolution
 one), parameters, and the peak memory of the process.
-Needs PyTorch (Debian: python3-torch) and nothing else; --onnxruntime needs onnxruntime and onnxscript too, and
-ssd300_vgg needs torchvision.
+Needs PyTorch (Debian: python3-torch) and nothing else; --compile needs a C++ compiler too, and ssd300_vgg needs torchvision.
 """
 
 import argparse
 import json
 import resource
 import statistics
-import tempfile
 import time
 
 import torch
+import torch._inductor.config
 from torch import nn
 
 from torch_nets import NETS, Heads
@@ -79,26 +78,6 @@ def inference_step(net, data, label):
     return 1e3 * (time.perf_counter() - start), 0.0
 
 
-def onnxruntime_step(net, data, threads, classes):
-    """The inference step of the same net in onnxruntime."""
-    import onnxruntime
-
-    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
-        model = nn.Sequential(net, nn.Softmax(1)) if classes else net
-        torch.onnx.export(model, (data,), file.name, input_names=["data"], external_data=False, verbose=False)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        session = onnxruntime.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
-    values = {"data": data.numpy()}
-
-    def step(*_):
-        start = time.perf_counter()
-        session.run(None, values)
-        return 1e3 * (time.perf_counter() - start), 0.0
-
-    return step, f"onnxruntime {onnxruntime.__version__}"
-
-
 def measure(args):
     torch.manual_seed(1)
     torch.set_num_threads(args.threads)
@@ -112,15 +91,17 @@ def measure(args):
         label = torch.randint(classes, (len(scores), *scores.shape[2:])) if classes else torch.rand_like(scores)
     gflop_forward, gflop_step = count_gflop(net, data)
 
-    step, engine = inference_step if args.inference else training_step, f"PyTorch {torch.__version__}"
-    if args.onnxruntime:
-        step, engine = onnxruntime_step(net, data, args.threads, classes)
+    step = inference_step if args.inference else training_step
+    if args.compile:
+        # Weights do not change in inference, so that the compiler may pack them.
+        torch._inductor.config.freezing = args.inference
+        net = torch.compile(net)
     for _ in range(args.warmup):
         step(net, data, label)
     times = [step(net, data, label) for _ in range(args.iterations)]
     return {
         "net": args.net,
-        "engine": engine,
+        "engine": f"PyTorch {torch.__version__}",
         "memory_format": args.memory_format,
         "batch": shape[0],
         "forward_ms": statistics.median(f for f, _ in times),
@@ -143,13 +124,10 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch", type=int, help="default: as in models/NET/train_val.prototxt")
     parser.add_argument("--inference", action="store_true", help="forward only, in eval mode")
-    parser.add_argument("--onnxruntime", action="store_true",
-                        help="with --inference: the same net in onnxruntime; the memory includes PyTorch's")
+    parser.add_argument("--compile", action="store_true", help="compiled by torch.compile (inductor)")
     args = parser.parse_args()
-    if args.onnxruntime and not (args.inference and args.memory_format == "contiguous"):
-        parser.error("--onnxruntime needs --inference and the contiguous format")
-    if args.net == "ssd300_vgg" and (args.onnxruntime or not args.inference):
-        parser.error("ssd300_vgg is for --inference with PyTorch")
+    if args.net == "ssd300_vgg" and not args.inference:
+        parser.error("ssd300_vgg is for --inference")
     if args.iterations < 1 or args.warmup < 0 or args.threads < 1:
         parser.error("--iterations and --threads have to be at least 1, --warmup at least 0")
     print(json.dumps(measure(args)))
