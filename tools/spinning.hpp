@@ -8,8 +8,10 @@ namespace crema::tools {
 /// than most loops of a net. If other programs use the machine, such threads take the processors
 /// from those that they wait for.
 ///
-/// libgomp reads the limit before main() only. So this starts the program anew with the same
-/// arguments. It returns if the limit is set already, with another OpenMP, if the dynamic loader
+/// libgomp asks getenv() for the limit before main(). The program has a getenv() of its own, which
+/// answers with the limit. Where libgomp has not asked it, as where it was loaded with a linker of
+/// another kind, this starts the program anew with the same arguments and the limit in the
+/// environment. It returns if the limit is set already, with another OpenMP, if the dynamic loader
 /// was started with the program as an argument, and if this fails. Tools that do not follow a new
 /// start, such as valgrind, need GOMP_SPINCOUNT=3000 in the environment.
 void limit_spinning(char** argv);

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "core/utf8.hpp"
+#include "crema/error.hpp"
 #include "tools/text.hpp"
 
 namespace crema::tools {

@@ -17,6 +17,7 @@
 #include "tools/flags.hpp"
 #include "tools/peak.hpp"
 #include "tools/resident.hpp"
+#include "tools/startup_time.hpp"
 #include "tools/time_tables.hpp"
 
 DEFINE_bool(
@@ -24,6 +25,8 @@ DEFINE_bool(
     "Measure the machine's FMA peak too, or what a GPU copies and multiplies in a second, and show "
     "each layer's share of it.");
 DEFINE_bool(forward_only, false, "Time forward alone.");
+DEFINE_bool(startup, false,
+            "Time the parts of a start in phase TEST, in --iterations processes (10 are enough).");
 
 namespace crema::tools {
 namespace {
@@ -177,6 +180,11 @@ int time(const std::vector<std::string>& arguments) {
   const std::optional<SimdLimit> simd = limit_simd();
   if (!FLAGS_peak) required_flag("model", FLAGS_model);
   if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
+  if (FLAGS_startup) {
+    required_flag("model", FLAGS_model);
+    time_startup(FLAGS_iterations, FLAGS_json);
+    return 0;
+  }
   Context context(context_options());
   if (context.on_gpu()) {
     DeviceCeilings ceilings;
@@ -204,6 +212,7 @@ extern const Command kTime = {
     "time",
     "times each layer of a net",
     "  crema time --model train_val.prototxt [--iterations 50] [--phase TEST] [--peak] [--json]\n"
+    "  crema time --startup --model deploy.prototxt --weights net.caffemodel --iterations 10\n"
     "\n"
     "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer,\n"
     "its GFLOP/s and engine, the share of each type of layer, and totals. The net's GFLOP, here\n"
@@ -217,11 +226,14 @@ extern const Command kTime = {
     "Whole iterations, in the last lines, run without such points, in training with an update by\n"
     "SGD with momentum. The share of a layer is that of what the device can copy, as if each\n"
     "value were read and written once, or of what it can multiply, whichever is greater. --peak\n"
-    "measures both.",
-    {"model",       "weights",      "strict",     "iterations", "json",          "peak",
-     "simd",        "forward_only", "gpu",        "threads",    "engine",        "tune",
-     "tuning_file", "seed",         "plugin",     "fuse",       "memory_budget", "phase",
-     "level",       "stage",        "device_jpeg"},
+    "measures both.\n"
+    "\n"
+    "With --startup, the program is started anew for each iteration, and runs the net of phase\n"
+    "TEST once: the times of its parts from the start of the process on, and its memory.",
+    {"model", "weights",      "strict",  "iterations", "json",    "peak",
+     "simd",  "forward_only", "startup", "gpu",        "threads", "engine",
+     "tune",  "tuning_file",  "seed",    "plugin",     "fuse",    "memory_budget",
+     "phase", "level",        "stage",   "device_jpeg"},
     time,
     1,
     NetUse::runs};

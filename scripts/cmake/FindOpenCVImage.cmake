@@ -10,7 +10,14 @@ set(opencv_libraries "")
 foreach(module IN ITEMS imgcodecs imgproc core)
   find_library(OpenCVImage_${module}_LIBRARY opencv_${module})
   mark_as_advanced(OpenCVImage_${module}_LIBRARY)
-  list(APPEND opencv_libraries "${OpenCVImage_${module}_LIBRARY}")
+  # The program loads the codecs when an image needs them (data/images/opencv/codecs.hpp). A wheel has copies of the
+  # libraries that are linked, and of no others.
+  if(NOT module STREQUAL imgcodecs)
+    list(APPEND opencv_libraries "${OpenCVImage_${module}_LIBRARY}")
+  elseif(CREMA_PYTHON_SPLIT)
+    list(APPEND opencv_libraries
+      "-Wl,--push-state,--no-as-needed" "${OpenCVImage_imgcodecs_LIBRARY}" "-Wl,--pop-state")
+  endif()
 endforeach()
 
 include(FindPackageHandleStandardArgs)

@@ -27,6 +27,14 @@ file, nets that are ready to train, 5,000 handwritten digits for a first
 training, manual pages, and completion for bash, zsh and fish.")
 # What it was built with. Of libopenblas0 alone, apt takes the build that has threads of its own.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS libopenblas0-openmp)
+# What the program loads by itself has no entry that dpkg-shlibdeps finds.
+if(CREMA_OPENCV)
+  file(REAL_PATH "${OpenCVImage_imgcodecs_LIBRARY}" codecs)
+  execute_process(COMMAND dpkg-query --search "${codecs}" OUTPUT_VARIABLE owner ERROR_QUIET)
+  if(owner MATCHES "^([^:]+):")
+    string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", ${CMAKE_MATCH_1}")
+  endif()
+endif()
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)

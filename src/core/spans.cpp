@@ -56,6 +56,8 @@ std::atomic<bool> SpanRecording::is_on_ = false;
 
 const char* to_string(SpanKind kind) {
   switch (kind) {
+    case SpanKind::build:
+      return "build";
     case SpanKind::iteration:
       return "iteration";
     case SpanKind::pass:

@@ -14,6 +14,7 @@
 namespace crema {
 
 enum class SpanKind : uint8_t {
+  build,  // of a net, and its parts
   iteration,
   pass,       // forward or backward of a net
   forward,    // of one step

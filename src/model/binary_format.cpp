@@ -129,12 +129,7 @@ class CheckedOutput : public google::protobuf::io::CopyingOutputStream {
   Checksum checksum_;
 };
 
-/// What a file says of its own contents.
-struct Written {
-  bool has_size = false, has_checksum = false;
-  uint64_t size = 0, checksum = 0;
-  int64_t checked = 0;  // bytes that the checksum is of
-};
+}  // namespace
 
 Written written_by(const OpenFile& file, int64_t size, const Descriptor& wanted) {
   Written written;
@@ -152,6 +147,8 @@ Written written_by(const OpenFile& file, int64_t size, const Descriptor& wanted)
   }
   return written;
 }
+
+namespace {
 
 // --- What a file is, and what is wrong with it ----------------------------------------
 

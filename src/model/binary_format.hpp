@@ -15,6 +15,7 @@ class ZeroCopyOutputStream;
 
 namespace crema {
 
+class OpenFile;
 class WholeFile;
 
 /// What one file, that is one protocol buffer, can hold.
@@ -24,6 +25,15 @@ inline constexpr int64_t kMostMessageBytes = INT32_MAX;
 // contents, 64 bits, as its last field: over all bytes before that. The same field with the file's
 // size begins the file, so that a file that was cut off where a field ends does not pass for one
 // without checksum. Published readers skip both, and files without them are read too.
+
+/// What a file says of its own contents.
+struct Written {
+  bool has_size = false, has_checksum = false;
+  uint64_t size = 0, checksum = 0;
+  int64_t checked = 0;  // bytes that the checksum is of
+};
+/// Of a file of `size` bytes with such a message.
+Written written_by(const OpenFile& file, int64_t size, const google::protobuf::Descriptor& wanted);
 
 /// What read_binary_proto() does about a file whose contents do not fit its checksum.
 enum class Verify : uint8_t {

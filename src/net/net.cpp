@@ -80,6 +80,7 @@ void note_upgrade(Plan& plan, const NetUpgrade& upgrade, const SourceMap& source
 
 std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, Context& context,
                             const NetOptions& options) {
+  const Span of_net(SpanKind::build, [] { return "net"; });
   auto plan = std::make_unique<Plan>();
   plan->context = &context;
   plan->options = options;
@@ -115,13 +116,19 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   plan->graph = graph;
   build_graph(*plan, *graph, net, positions);
   check_detections(*plan);
-  place_params(*plan, modern);
+  {
+    const Span of_weights(SpanKind::build, [] { return "weights"; });
+    place_params(*plan, modern);
+  }
   resolve_gradients(*plan, *graph);
   fuse_layers(*plan, *graph);
   require(*plan);
   plan->connect_blobs();
   add_noise(*plan);
-  take_program(*plan);
+  {
+    const Span of_plan(SpanKind::build, [] { return "plan"; });
+    take_program(*plan);
+  }
   return plan;
 }
 

@@ -10,6 +10,7 @@
 #include "model/origin.hpp"
 #include "model/snapshot_file.hpp"
 #include "model/state_rules.hpp"
+#include "model/stored_weights.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
 #include "onnx/importing/net_file.hpp"
@@ -28,14 +29,13 @@ bool fits(const BlobProto& blob, const Shape& shape) {
   return file.dims() == padded;
 }
 
-/// Error unless the shape of the values fits the parameter.
-void check_blob(const BlobProto& blob, const Parameter& parameter, int index) {
+/// Error unless the shape of the values, and their number, fit the parameter.
+void check_blob(const BlobProto& blob, int64_t given, const Parameter& parameter, int index) {
   const Shape& shape = parameter.shape();
   if (!fits(blob, shape))
     throw Error("cannot load parameter ", index, ": the file has shape ", blob_shape(blob).str(),
                 ", the net ", shape.str(),
                 "; rename the layer to train it anew, or give it the file's shape");
-  const int64_t given = blob_count(blob);
   if (given != shape.count())
     throw Error("cannot load parameter ", index, ": the file holds ", given, " values for shape ",
                 shape.str(), "; the file is damaged");
@@ -56,8 +56,10 @@ const Shape& shape_of(const std::unique_ptr<Parameter>& parameter) { return para
 /// The parameters of a file for one layer, ready to be copied.
 class Loading {
  public:
-  /// Throws unless the layer can take them.
-  Loading(const LayerParameter& from, Layer& layer) : from_(&from), layer_(&layer) {
+  /// Throws unless the layer can take them. `stored`: has the values that the messages lack, or
+  /// null.
+  Loading(const LayerParameter& from, Layer& layer, const StoredWeights* stored = nullptr)
+      : from_(&from), layer_(&layer), stored_(stored) {
     const bool fit = std::ranges::equal(from.blobs(), layer.params(), fits, {}, shape_of);
     if (!fit && convert_weights()) return;
     const auto& params = layer.params();
@@ -67,7 +69,8 @@ class Loading {
                   " for it, the net has ", params.size(),
                   advice_on_bias(layer, static_cast<size_t>(from.blobs_size())));
     for (size_t i = 0; i < params.size(); ++i) {
-      check_blob(from.blobs(static_cast<int>(i)), *params[i], static_cast<int>(i));
+      const BlobProto& blob = from.blobs(static_cast<int>(i));
+      check_blob(blob, count(blob), *params[i], static_cast<int>(i));
     }
   }
 
@@ -79,7 +82,7 @@ class Loading {
     for (size_t i = 0; i < params.size(); ++i) {
       Tensor& data = params[i]->data;
       if (converted_.empty()) {
-        load_values(from_->blobs(static_cast<int>(i)), data);
+        load(from_->blobs(static_cast<int>(i)), data);
       } else {
         dispatch_float(data.dtype(), [&](auto zero) {
           using T = decltype(zero);
@@ -90,13 +93,20 @@ class Loading {
   }
 
  private:
+  int64_t count(const BlobProto& blob) const {
+    return stored_ != nullptr ? stored_->count(blob) : blob_count(blob);
+  }
+  void load(const BlobProto& blob, Tensor& to) const {
+    return stored_ != nullptr ? stored_->load(blob, to) : load_values(blob, to);
+  }
+
   /// Asks the layer whether it knows parameters of this count and these shapes.
   bool convert_weights() {
     std::vector<Tensor> published;
     for (const BlobProto& blob : from_->blobs()) {
       const Shape shape = blob_shape(blob);
-      if (blob_count(blob) != shape.count()) return false;  // check_blob() says it
-      load_values(blob, published.emplace_back(shape, layer_->dtype()));
+      if (count(blob) != shape.count()) return false;  // check_blob() says it
+      load(blob, published.emplace_back(shape, layer_->dtype()));
     }
     if (!layer_->convert_weights(published)) return false;
     if (!std::ranges::equal(published, layer_->params(), {}, &Tensor::shape, shape_of))
@@ -107,6 +117,7 @@ class Loading {
 
   const LayerParameter* from_;
   Layer* layer_;
+  const StoredWeights* stored_;
   std::vector<Tensor> converted_;  // where the file's are not the layer's own
 };
 
@@ -236,9 +247,10 @@ void note_other_classes(Plan& plan, const NetParameter& weights, const LoadRepor
   }
 }
 
-/// As Net::load_weights(). `source` names the weights in a warning.
+/// As Net::load_weights(). `source` names the weights in a warning; `stored` has the values that
+/// the message lacks, or is null.
 LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
-                        const std::string& source) {
+                        const std::string& source, const StoredWeights* stored = nullptr) {
   const auto targets = plan.nodes_with_params();
   const auto sources = layers_with_blobs(weights);
   LoadReport report;
@@ -254,7 +266,7 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
     for (size_t i = 0; i < given; ++i) {
       Layer& layer = *nodes[i]->layer;
       try {
-        loadings.emplace_back(*found->second[i], layer);
+        loadings.emplace_back(*found->second[i], layer, stored);
       } catch (Error& error) {
         error.in_layer(layer.name(), layer.type());
         throw;
@@ -346,7 +358,35 @@ bool is_from_hdf5(const NetParameter& weights) {
   return std::ranges::none_of(weights.layer(), &LayerParameter::has_type);
 }
 
-LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
+/// As load_weights() below, of a file whose values stay there until they are copied.
+LoadReport load_stored(Plan& plan, StoredWeights& stored, const std::string& path, bool strict,
+                       bool is_new) {
+  upgrade_weights(stored.message());
+  const auto load = [&] { return load_weights(plan, stored.message(), strict, path, &stored); };
+  if (!is_new) {
+    stored.check();
+    return load();
+  }
+  try {
+    const LoadReport report = load();
+    stored.check();
+    return report;
+  } catch (const Error&) {
+    stored.check();  // a file that changed says wrong things
+    throw;
+  }
+}
+
+/// `is_new`: the net is being built, and is lost with an Error. Otherwise it keeps its parameters
+/// where the file is damaged.
+LoadReport load_weights(Plan& plan, const std::string& path, bool strict, bool is_new) {
+  try {
+    if (const auto stored = StoredWeights::open(path))
+      return load_stored(plan, *stored, path, strict, is_new);
+  } catch (Error& error) {
+    error.at({path, 0, 0});
+    throw;
+  }
   NetParameter weights;
   read_net_weights(path, weights);
   if (is_hdf5_file(path)) give_shared(plan, weights);
@@ -394,14 +434,14 @@ LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
 }
 
 LoadReport Net::load_weights(const std::string& path, bool strict) {
-  return crema::load_weights(*plan_, path, strict);
+  return crema::load_weights(*plan_, path, strict, false);
 }
 
 std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) {
   std::set<std::string> carried = load_own_blobs(plan, given), loaded, missing, unused;
   std::map<std::string, std::string> file_of;  // of the layer's weights
   for (const std::string& file : plan.options.weights) {
-    const LoadReport report = load_weights(plan, file, false);
+    const LoadReport report = load_weights(plan, file, false, true);
     plan.context->log(Severity::info, text(file, ": ", report.str()));
     log_loaded_twice(plan, report, file, file_of);
     loaded.insert(report.loaded.begin(), report.loaded.end());

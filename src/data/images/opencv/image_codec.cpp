@@ -11,6 +11,7 @@
 #include "crema/error.hpp"
 #include "data/images/image_header.hpp"
 #include "data/images/jpeg.hpp"
+#include "data/images/opencv/codecs.hpp"
 #include "data/images/opencv/error_output.hpp"
 
 namespace crema {
@@ -34,7 +35,7 @@ std::string made_upright(std::string_view file, const ImageHeader& header) {
 
 cv::Mat decoded(std::string_view file, int flags) {
   const cv::Mat bytes(1, static_cast<int>(file.size()), CV_8UC1, const_cast<char*>(file.data()));
-  return cv::imdecode(bytes, flags);
+  return decode_by_opencv(bytes, flags);
 }
 
 /// Decodes a JPEG file that lacks its end marker; an empty image where data lack, too. OpenCV makes
@@ -131,7 +132,7 @@ std::string ImageCodec::encode(const Image& image, const std::string& extension)
   std::vector<uint8_t> bytes;
   try {
     const ErrorOutput output;
-    cv::imencode("." + extension, pixels, bytes);
+    encode_by_opencv("." + extension, pixels, bytes);
   } catch (const cv::Exception& e) {
     throw Error("cannot encode an image as '", extension, "': ", e.err,
                 "; use an extension such as jpg or png");

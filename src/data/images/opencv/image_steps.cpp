@@ -9,6 +9,7 @@
 
 #include "crema/error.hpp"
 #include "crema/random.hpp"
+#include "data/images/opencv/codecs.hpp"
 
 namespace crema {
 namespace {
@@ -194,8 +195,8 @@ void run(const Compress& step, const cv::Mat& in, cv::Mat& out) {
   if (in.channels() != 1 && in.channels() != 3)
     throw Error("compressing needs 1 or 3 channels, and the image has ", in.channels());
   std::vector<uint8_t> file;
-  cv::imencode(".jpg", in, file, {cv::IMWRITE_JPEG_QUALITY, step.quality});
-  out = cv::imdecode(file, cv::IMREAD_UNCHANGED);
+  encode_by_opencv(".jpg", in, file, {cv::IMWRITE_JPEG_QUALITY, step.quality});
+  out = decode_by_opencv(cv::Mat(file), cv::IMREAD_UNCHANGED);
 }
 
 void run(const SaltPepper& step, const cv::Mat& in, cv::Mat& out) {
