@@ -7,6 +7,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "core/access_log.hpp"
@@ -19,8 +22,10 @@ namespace crema {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kMapFrom = size_t{1} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kMapFrom = kHugePage;
+constexpr size_t kChunkFrom = size_t{32} << 10;
+constexpr size_t kChunk = 4 * kHugePage;
 constexpr size_t kPage = 4096;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -49,8 +54,62 @@ void* map_pages(size_t bytes) {
   return begin + head;
 }
 
+/// Blocks of medium size, in chunks of huge pages: a net has hundreds of them, and the faults of
+/// small pages would take longer than it needs to fill them.
+class Chunks {
+ public:
+  /// Zeroed.
+  void* take(size_t bytes) {
+    const size_t size = round_up(bytes, kAlignment);
+    const std::lock_guard lock(mutex_);
+    if (present_ == nullptr || present_->used + size > kChunk) {
+      char* const base = static_cast<char*>(map_pages(kChunk));
+      present_ = &chunks_[base];
+      present_->base = base;
+    }
+    Chunk& chunk = *present_;
+    char* const block = chunk.base + chunk.used;
+    const size_t old = std::min(size, chunk.dirty - std::min(chunk.dirty, chunk.used));
+    std::memset(block, 0, old);
+    chunk.used += size;
+    chunk.dirty = std::max(chunk.dirty, chunk.used);
+    ++chunk.blocks;
+    return block;
+  }
+
+  void give(void* block) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::prev(chunks_.upper_bound(static_cast<char*>(block)));
+    Chunk& chunk = found->second;
+    if (--chunk.blocks > 0) return;
+    if (&chunk == present_) {
+      chunk.used = 0;
+      return;
+    }
+    munmap(chunk.base, kChunk);
+    chunks_.erase(found);
+  }
+
+ private:
+  struct Chunk {
+    char* base = nullptr;
+    size_t used = 0, blocks = 0;
+    size_t dirty = 0;  // bytes at the beginning that are no longer the system's zeros
+  };
+  std::mutex mutex_;
+  std::map<char*, Chunk> chunks_;  // by base
+  Chunk* present_ = nullptr;       // the one that blocks are taken from
+};
+
+/// Never destroyed: memory may be released behind main().
+Chunks& chunks() {
+  static auto* const all = new Chunks;
+  return *all;
+}
+
 void* allocate_host(size_t bytes) {
   if (bytes >= kMapFrom) return map_pages(bytes);
+  if (bytes >= kChunkFrom) return chunks().take(bytes);
   const size_t rounded = round_up(bytes > 0 ? bytes : 1, kAlignment);
   void* pointer = std::aligned_alloc(kAlignment, rounded);
   if (pointer == nullptr) out_of_memory(bytes);
@@ -62,6 +121,8 @@ void release_host(void* pointer, size_t bytes) {
   if (pointer == nullptr) return;
   if (bytes >= kMapFrom) {
     munmap(pointer, round_up(bytes, kPage));
+  } else if (bytes >= kChunkFrom) {
+    chunks().give(pointer);
   } else {
     std::free(pointer);
   }
