@@ -48,6 +48,17 @@ TEST(OnnxExport, LayersInPlaceBecomeValuesOfTheirOwn) {
   EXPECT_EQ(sizes_of(model.graph().output(0)), (std::vector<int64_t>{2, 4, 5, 5}));
 }
 
+TEST(OnnxExport, NormsOverAnOpenBatchHoldNoSizeOfIt) {
+  const std::string net = input_layer("dim: 2 dim: 3") +
+                          "layer { name: 'n' type: 'LayerNorm' bottom: 'x' top: 'y' "
+                          "layer_norm_param { axis: 0 scale_term: false bias_term: false } }";
+  const ExportedModel open(net, {.opset = 17, .dynamic_batch = true});
+  for (const auto& constant : open.graph().initializer())
+    EXPECT_EQ(std::ranges::count(constant.dims(), 2), 0) << constant.name();
+  const ExportedModel fixed(net, {.opset = 17});
+  EXPECT_EQ(fixed.operators(), Texts{"LayerNormalization"});
+}
+
 TEST(OnnxExport, ParametersAreThoseOfTheNet) {
   std::vector<float> weights;
   const ExportedModel model(
