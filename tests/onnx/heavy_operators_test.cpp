@@ -363,6 +363,23 @@ TEST(HeavyOperators, Quantization) {
       {"QuantizeLinear: ", "block_size"});
 }
 
+TEST(HeavyOperators, QuantizedValuesAreIntegers) {
+  const Array x = floats({2, 2}, {1, 2, 3, 4}), scale = floats({}, {0.5});
+  const Array bytes = integers({2, 2}, {1, 2, 3, 4}, TensorProto::UINT8);
+  const Array zero = integers({}, {0}, TensorProto::UINT8);
+  expect_error([&] { Use("MatMulInteger", 10).in(bytes).in(x).inferred(); },
+               {"MatMulInteger: ", "input 1", "FLOAT", "integers"});
+  expect_error([&] { Use("DequantizeLinear").in(x).in(scale).inferred(); },
+               {"DequantizeLinear: ", "input 0", "FLOAT"});
+  expect_error([&] { Use("QuantizeLinear").in(x).in(zero).inferred(); },
+               {"QuantizeLinear: ", "the scale", "UINT8"});
+  expect_error([&] { Use("DynamicQuantizeLinear", 11).in(bytes).inferred(); },
+               {"DynamicQuantizeLinear: ", "UINT8"});
+  Use product("QLinearMatMul");
+  product.in(bytes).in(scale).in(zero).in(bytes).in(scale).in(zero).in(scale).in(scale);
+  expect_error([&] { product.inferred(); }, {"QLinearMatMul: ", "input 7"});
+}
+
 TEST(HeavyOperators, QuantizedProducts) {
   const auto u8 = TensorProto::UINT8;
   expect_integers(Use("MatMulInteger")

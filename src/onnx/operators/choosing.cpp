@@ -219,7 +219,8 @@ int64_t one_hot_depth(const Call& call) {
   const Array& depth = call.constant(1, "depth");
   if (depth.count() != 1) call.fail("depth has shape ", depth.shape().str(), "; it is one number");
   const double number = depth.at(0);
-  if (!(number >= 0 && number <= 2147483648.0)) call.fail("depth is ", number);
+  if (!(number >= 0 && number <= 2147483648.0))
+    call.fail("depth is ", number, "; it is from 0 to 2^31");
   return static_cast<int64_t>(number);
 }
 
