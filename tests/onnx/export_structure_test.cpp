@@ -48,6 +48,31 @@ TEST(OnnxExport, LayersInPlaceBecomeValuesOfTheirOwn) {
   EXPECT_EQ(sizes_of(model.graph().output(0)), (std::vector<int64_t>{2, 4, 5, 5}));
 }
 
+TEST(OnnxExport, NormsOverAnOpenBatchHoldNoSizeOfIt) {
+  const std::string net = input_layer("dim: 2 dim: 3") +
+                          "layer { name: 'n' type: 'LayerNorm' bottom: 'x' top: 'y' "
+                          "layer_norm_param { axis: 0 scale_term: false bias_term: false } }";
+  const ExportedModel open(net, {.opset = 17, .dynamic_batch = true});
+  for (const auto& constant : open.graph().initializer())
+    EXPECT_EQ(std::ranges::count(constant.dims(), 2), 0) << constant.name();
+  const ExportedModel fixed(net, {.opset = 17});
+  EXPECT_EQ(fixed.operators(), Texts{"LayerNormalization"});
+}
+
+// 5 / 6 in f32 lies below: 6 times it is 5 in f32, and less in f64.
+TEST(OnnxExport, FactorsOfAnOpenBatchGiveTheSizeInAnyPrecision) {
+  const ExportedModel model(input_layer("dim: 1 dim: 2 dim: 6 dim: 6") +
+                                "layer { name: 'r' type: 'Interp' bottom: 'x' top: 'y' "
+                                "interp_param { height: 5 width: 9 } }",
+                            {.opset = 17, .dynamic_batch = true});
+  const std::vector<double> factors = model.constant(model.node("Resize").input(2)).doubles();
+  ASSERT_EQ(factors.size(), 4U);
+  EXPECT_EQ(std::floor(factors[2] * 6), 5);
+  EXPECT_EQ(std::floor(static_cast<float>(factors[2]) * 6.0F), 5);
+  EXPECT_EQ(std::floor(factors[3] * 6), 9);
+  EXPECT_NEAR(factors[2], 5.0 / 6, 1e-7);
+}
+
 TEST(OnnxExport, ParametersAreThoseOfTheNet) {
   std::vector<float> weights;
   const ExportedModel model(
@@ -259,7 +284,21 @@ TEST(OnnxExport, PreprocessingIsMetadataOrNodes) {
   EXPECT_EQ(nodes.metadata("crema.mean"), "none") << "who reads it would subtract it twice";
   EXPECT_EQ(nodes.metadata("crema.origin").find("mean_value"), std::string::npos);
   EXPECT_EQ(nodes.node("Gather").input(0), "x");
+  EXPECT_EQ(nodes.report.notes,
+            Texts{"the first input takes pixels from 0 to 255 in the order RGB"});
   expect_error([&] { ExportedModel(net, {.preprocess = true}); }, {"preprocessing"});
+}
+
+TEST(OnnxExport, PreprocessingSaysWhatItHasOfAMeanImage) {
+  Origin origin;
+  origin.mutable_transform()->set_mean_file("mean.binaryproto");
+  origin.add_channel_mean(33);
+  const ExportedModel model(input_layer("dim: 1 dim: 1 dim: 4 dim: 4") + kConvolution,
+                            {.origin = &origin, .preprocess = true});
+  EXPECT_EQ(model.operators(), (Texts{"Sub", "Conv"}));
+  ASSERT_EQ(model.report.notes.size(), 2U);
+  EXPECT_EQ(model.report.notes[0], "the first input takes pixels from 0 to 255, gray");
+  EXPECT_NE(model.report.notes[1].find("'mean.binaryproto'"), std::string::npos);
 }
 
 TEST(OnnxExport, EveryTypeOfLayerIsExportedOrRefusedWithItsReason) {

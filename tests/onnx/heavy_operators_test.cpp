@@ -119,6 +119,34 @@ TEST(HeavyOperators, TopKTakesTheFirstOfEquals) {
   expect_error([&] { Use("TopK").outputs(2).in(x).in(indices({-1})).run(); }, {"TopK: ", "-1"});
 }
 
+TEST(HeavyOperators, TopKHasNanAsTheGreatest) {
+  const Array x = floats({4}, {3, kNan, 1, kNan});
+  std::vector<Array> y = Use("TopK").outputs(2).in(x).in(indices({3})).run();
+  expect_array(y[0], {3}, {kNan, kNan, 3});
+  expect_integers(y[1], TensorProto::INT64, {3}, {1, 3, 0});
+  y = Use("TopK").outputs(2).set("largest", int64_t{0}).in(x).in(indices({3})).run();
+  expect_array(y[0], {3}, {1, 3, kNan});
+  expect_integers(y[1], TensorProto::INT64, {3}, {2, 0, 1});
+  y = Use("TopK")
+          .outputs(2)
+          .set("largest", int64_t{0})
+          .in(integers({3}, {kMin, kMax, 0}))
+          .in(indices({3}))
+          .run();
+  expect_integers(y[0], TensorProto::INT64, {3}, {kMin, 0, kMax});
+}
+
+TEST(HeavyOperators, TopKOfANumberThatIsNotKnown) {
+  const auto use = [](int64_t axis) {
+    return Use("TopK").outputs(2).set("axis", axis).unknown(TensorProto::FLOAT, {2, 5});
+  };
+  const Operand found = use(0).unknown(TensorProto::INT64, {1}).inferred()[1];
+  EXPECT_TRUE(found.is_bound);
+  EXPECT_EQ(found.shape, (Shape{2, 5}));
+  expect_error([&] { use(2).unknown(TensorProto::INT64, {1}).inferred(); }, {"TopK: ", "axis 2"});
+  expect_error([&] { use(0).inferred(); }, {"TopK: ", "input 1 is missing"});
+}
+
 TEST(HeavyOperators, SuppressionOfBoxes) {
   const Array boxes = floats({1, 3, 4}, {0, 0, 1, 1, 1, 1.1, 0, 0.1, 0, 10, 1, 11});
   const Array scores = floats({1, 1, 3}, {0.5, 0.9, 0.1});
@@ -333,6 +361,23 @@ TEST(HeavyOperators, Quantization) {
         quantize().in(floats({2, 2}, {1, 1, 1, 1})).set("axis", int64_t{0}).result();
       },
       {"QuantizeLinear: ", "block_size"});
+}
+
+TEST(HeavyOperators, QuantizedValuesAreIntegers) {
+  const Array x = floats({2, 2}, {1, 2, 3, 4}), scale = floats({}, {0.5});
+  const Array bytes = integers({2, 2}, {1, 2, 3, 4}, TensorProto::UINT8);
+  const Array zero = integers({}, {0}, TensorProto::UINT8);
+  expect_error([&] { Use("MatMulInteger", 10).in(bytes).in(x).inferred(); },
+               {"MatMulInteger: ", "input 1", "FLOAT", "integers"});
+  expect_error([&] { Use("DequantizeLinear").in(x).in(scale).inferred(); },
+               {"DequantizeLinear: ", "input 0", "FLOAT"});
+  expect_error([&] { Use("QuantizeLinear").in(x).in(zero).inferred(); },
+               {"QuantizeLinear: ", "the scale", "UINT8"});
+  expect_error([&] { Use("DynamicQuantizeLinear", 11).in(bytes).inferred(); },
+               {"DynamicQuantizeLinear: ", "UINT8"});
+  Use product("QLinearMatMul");
+  product.in(bytes).in(scale).in(zero).in(bytes).in(scale).in(zero).in(scale).in(scale);
+  expect_error([&] { product.inferred(); }, {"QLinearMatMul: ", "input 7"});
 }
 
 TEST(HeavyOperators, QuantizedProducts) {

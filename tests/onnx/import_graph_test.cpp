@@ -6,6 +6,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 TestModel two_nodes() {
   TestModel model;
@@ -54,6 +55,15 @@ TEST(ImportGraph, RefusesCycles) {
   EXPECT_THAT(message, HasSubstr("wait for each other"));
   EXPECT_THAT(message, HasSubstr("first"));
   EXPECT_THAT(message, HasSubstr("second"));
+}
+
+TEST(ImportGraph, MessagesSayTheOperatorOnce) {
+  TestModel model;
+  model.input("x", {1, 3, 4, 4}).weight("w", Shape{2, 5, 3, 3});
+  model.node("Conv", {"x", "w"}, {"y"}, {}, "first").output("y");
+  const std::string message = import_error(model.message);
+  EXPECT_THAT(message, HasSubstr("node 'first' (Conv): "));
+  EXPECT_THAT(message, Not(HasSubstr("Conv: "))) << "the node's description has it";
 }
 
 TEST(ImportGraph, RefusesNamesThatAreNotThereOrTwice) {

@@ -191,6 +191,34 @@ TEST(ImportLayers, SlicesSplitsAndGathers) {
   EXPECT_EQ(types_of(expect_same(model)), "StridedSlice Slice Gather");
 }
 
+// Of the batch of 1 that importing sees, each of these but the last but one is all of it.
+TEST(ImportLayers, SlicesOfAnOpenBatchStayThoseOfTheModel) {
+  const int64_t far = std::numeric_limits<int64_t>::max();
+  struct Case {
+    int64_t start, end, step;
+  };
+  for (const auto& [start, end, step] :
+       {Case{0, 1, 1}, Case{-1, far, 1}, Case{-1, -far, -1}, Case{0, far, 2}, Case{0, far, 1},
+        Case{-2, far, 1}, Case{5, -9, -2}}) {
+    TestModel model;
+    model.input("x", {-1, 2, 3}).indices("starts", {start, 1}).indices("ends", {end, 3});
+    model.indices("axes", {0, 2}).indices("steps", {step, 1}).number("two", 2);
+    model.node("Slice", {"x", "starts", "ends", "axes", "steps"}, {"a"});
+    model.indices("start", {start})
+        .indices("end", {end})
+        .indices("axis", {0})
+        .indices("by", {step});
+    model.node("Slice", {"x", "start", "end", "axis", "by"}, {"b"});
+    model.node("Mul", {"b", "two"}, {"c"}).output("a").output("c");
+    SCOPED_TRACE(text(start, ":", end, ":", step));
+    Arrays inputs;
+    inputs.insert_or_assign("x", some_array(Shape{3, 2, 3}));
+    const NetParameter net = expect_same_of_any_batch(model, inputs);
+    const bool is_all = start == 0 && end == far && step == 1;
+    EXPECT_EQ(types_of(net), is_all ? "StridedSlice Power" : "StridedSlice StridedSlice Power");
+  }
+}
+
 TEST(ImportLayers, TablesAreEmbeddings) {
   TestModel model;
   model.input("words", {2, 3}, TensorProto::INT64).weight("embed.weight", Shape{9, 4});

@@ -245,6 +245,24 @@ TEST(ImportPatterns, ScaledProductOfTransposedMatrices) {
   EXPECT_EQ(types_of(expect_same(model)), "MatMul");
 }
 
+// Where the batch is 1, and another axis too, moving it changes no order of elements.
+TEST(ImportPatterns, TransposesMoveAnOpenBatch) {
+  TestModel model;
+  model.input("x", {-1, 1, 4}).indices("map", {-1, 1, 2, 2}).number("two", 2);
+  model.weight("w", Shape{4, 3, 1});
+  const auto perm = [](const std::vector<int64_t>& axes) { return ints_attribute("perm", axes); };
+  model.node("Tile", {"x", "repeats"}, {"x3"}).indices("repeats", {1, 3, 1});
+  model.node("Transpose", {"x3"}, {"a"}, {perm({2, 0, 1})}).node("MatMul", {"a", "w"}, {"b"});
+  model.node("Transpose", {"b"}, {"c"}, {perm({1, 2, 0})}).node("Reshape", {"c", "map"}, {"d"});
+  model.node("Transpose", {"x"}, {"e"}, {perm({1, 0, 2})}).node("Mul", {"e", "two"}, {"f"});
+  model.node("Transpose", {"x"}, {"g"}, {perm({1, 0, 2})});
+  model.node("Transpose", {"g"}, {"h"}, {perm({0, 2, 1})}).node("Mul", {"h", "two"}, {"i"});
+  model.output("d").output("f").output("i");
+  Arrays inputs;
+  inputs.insert_or_assign("x", some_array(Shape{3, 1, 4}));
+  expect_same_of_any_batch(model, inputs);
+}
+
 TEST(ImportPatterns, Einsum) {
   TestModel model;
   model.input("a", {2, 3, 4}).input("b", {2, 4, 5});

@@ -194,6 +194,23 @@ inline NetParameter expect_same(const TestModel& model, double tolerance = 1e-5)
   return expect_same(model, some_inputs(model.message), tolerance);
 }
 
+/// Imports the model, whose batch is open, for the batch of 1 that importing takes, and compares
+/// what the net computes of these inputs, of another batch, with what the model's operators
+/// compute.
+inline NetParameter expect_same_of_any_batch(const TestModel& model, const Arrays& inputs) {
+  const ImportedNet imported = import_model(model.message, {});
+  const auto found = run_net(imported.net, inputs);
+  for (const auto& [name, values] : run_operators(model.message, inputs)) {
+    const auto output = found.find(name);
+    if (output == found.end()) {
+      ADD_FAILURE() << "the net has no output " << name << "\n" << imported.net.DebugString();
+      continue;
+    }
+    expect_near(output->second, values, 1e-5, name);
+  }
+  return imported.net;
+}
+
 /// The message of the Error that importing ends in; "" if it does not.
 inline std::string import_error(const ModelProto& model, const ImportOptions& options = {}) {
   try {

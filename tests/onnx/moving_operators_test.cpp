@@ -497,6 +497,21 @@ TEST(MovingOperators, WhereCompressNonZero) {
   EXPECT_TRUE(places.is_bound);
 }
 
+// They are all equal; a model of a few bytes may have 2^31 of them.
+TEST(MovingOperators, UniqueOfSlicesWithoutElements) {
+  const auto use = [](int64_t axis, const Shape& shape, int outputs) {
+    return Use("Unique").set("axis", axis).outputs(outputs).in(floats(shape, {})).run();
+  };
+  expect_array(use(1, {0, int64_t{1} << 31}, 2)[0], {0, 1}, {});
+  const std::vector<Array> all = use(1, {0, 3}, 4);
+  expect_integers(all[1], TensorProto::INT64, {1}, {0});
+  expect_integers(all[2], TensorProto::INT64, {3}, {0, 0, 0});
+  expect_integers(all[3], TensorProto::INT64, {1}, {3});
+  const std::vector<Array> none = use(0, {0, 3}, 4);
+  expect_array(none[0], {0, 3}, {});
+  for (size_t i = 1; i < 4; ++i) expect_integers(none[i], TensorProto::INT64, {0}, {});
+}
+
 TEST(MovingOperators, UniqueSortedOrNot) {
   const Array x = floats({6}, {2, 1, 1, 3, 4, 3});
   auto all = Use("Unique").outputs(4).in(x).run();

@@ -12,6 +12,7 @@
 
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"
+#include "onnx/exported_model.hpp"
 #include "onnx/exporting/exporter.hpp"
 #include "proto/net.pb.h"
 #include "support/paths.hpp"
@@ -20,6 +21,7 @@ namespace crema {
 namespace {
 
 namespace fs = std::filesystem;
+using test::input_layer;
 
 std::vector<fs::path> golden_cases() {
   std::vector<fs::path> cases;
@@ -130,6 +132,25 @@ TEST(OnnxRoundTrip, WeightsComeBackToTheBit) {
     }
   }
   EXPECT_GE(arrays, 40);
+}
+
+// The state of an only step is the top and the last state.
+TEST(OnnxRoundTrip, OneStepThatGivesItsState) {
+  Context context({.threads = 1, .tune = false});
+  for (const char* type : {"LSTM", "GRU", "RNN"}) {
+    const bool has_cells = type == std::string("LSTM");
+    std::string text = input_layer("dim: 1 dim: 2 dim: 3") + input_layer("dim: 1 dim: 2", "cont") +
+                       input_layer("dim: 1 dim: 2 dim: 4", "h0");
+    if (has_cells) text += input_layer("dim: 1 dim: 2 dim: 4", "c0");
+    text += std::string("layer { name: 'r' type: '") + type +
+            "' bottom: 'x' bottom: 'cont' bottom: 'h0' " + (has_cells ? "bottom: 'c0' " : "") +
+            "top: 'y' top: 'h' " + (has_cells ? "top: 'c' " : "") +
+            "recurrent_param { num_output: 4 expose_hidden: true weight_filler { type: 'xavier' } "
+            "} }";
+    Net net(test::net_param(text), context, {.phase = Phase::test, .fuse = false});
+    for (const std::string& name : net.inputs()) fill_input(net, name, 3);
+    EXPECT_EQ(test::round_trip(net), "") << type;
+  }
 }
 
 }  // namespace

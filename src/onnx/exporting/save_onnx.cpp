@@ -60,7 +60,7 @@ class Exporting {
       const ExportedNet::Value& value = net_.values()[static_cast<size_t>(input)];
       write_end(value.name, value.shape, open_axes(value), *graph_.graph().add_input());
     }
-    if (options_.preprocess) preprocess();
+    if (options_.preprocess) preprocess(report);
     for (const ExportedNet::Entry& entry : net_.entries()) write(entry, report);
     refuse_problems();
     Names outputs;
@@ -72,7 +72,7 @@ class Exporting {
  private:
   const ExportedNet::Value& value(int i) const { return net_.values()[static_cast<size_t>(i)]; }
 
-  void preprocess() {
+  void preprocess(OnnxReport& report) {
     if (options_.origin == nullptr || !options_.origin->has_transform())
       throw Error(
           "nothing is known of the preprocessing: the weights do not say what they were "
@@ -82,6 +82,13 @@ class Exporting {
       graph_.begin_layer("preprocess", value(input).open_batch);
       graph_.alias(value(input).name, add_preprocessing(*options_.origin, value(input).shape,
                                                         value(input).name, graph_));
+      report.notes.push_back(text("the first input takes pixels from 0 to 255",
+                                  value(input).shape[1] == 1 ? ", gray" : " in the order RGB"));
+      const TransformationParameter& transform = options_.origin->transform();
+      if (transform.has_mean_file() && transform.mean_value_size() == 0)
+        report.notes.push_back(text("of the mean image '", transform.mean_file(),
+                                    "', the mean of each channel is subtracted: the weights have "
+                                    "no more of it"));
       return;
     }
     throw Error("the net has no input of images, (N, C, H, W), that preprocessing could be for");
@@ -187,7 +194,6 @@ class Exporting {
         // The model does it: who reads the metadata must not do it again.
         origin.clear_transform();
         origin.clear_channel_mean();
-        report.notes.push_back("the first input takes pixels from 0 to 255 in the order RGB");
       }
       add_origin(origin, model);
       add_preprocessing_metadata(origin, model);

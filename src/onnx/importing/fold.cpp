@@ -152,7 +152,7 @@ void infer_node(Graph& graph, Node& node) {
     }
     take_outputs(graph, node, call);
   } catch (const Error& error) {
-    throw Error(described(node), ": ", error.message());
+    throw Error(described(node), ": ", said_of_operator(node.op(), error));
   }
 }
 

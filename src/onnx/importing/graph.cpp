@@ -37,6 +37,13 @@ std::string described(const Node& node) {
   return described_as(node.message.name(), node.op(), node.message.domain(), made);
 }
 
+std::string said_of_operator(const std::string& op, const Error& error) {
+  std::string said = error.message();
+  const std::string prefix = op + ": ";
+  if (said.starts_with(prefix)) said.erase(0, prefix.size());
+  return said;
+}
+
 Call Node::call() const {
   std::vector<const Operand*> operands;
   operands.reserve(inputs.size());
@@ -294,6 +301,11 @@ void Graph::remove_dead() {
     node.place = nodes.end();
     each = nodes.erase(each);
   }
+}
+
+bool Graph::has_open_batch() const {
+  return std::ranges::any_of(
+      inputs, [](const Value* input) { return !input->open_axes.empty() && input->open_axes[0]; });
 }
 
 Value* Graph::find(std::string_view value_name) const {

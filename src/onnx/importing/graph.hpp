@@ -43,7 +43,7 @@ struct Value {
   size_t output = 0;         // of the producer
   bool is_input = false;
   bool is_output = false;
-  /// The axes of an input whose size the model leaves open, such as the batch.
+  /// Of an input: for each axis, whether the model leaves its size open, as that of the batch.
   std::vector<bool> open_axes = {};
   /// The initialiser whose numbers these are, perhaps in another order or type. "": of a constant
   /// that was computed, and of anything else.
@@ -142,6 +142,9 @@ class Graph {
   void set_input(Node& node, size_t i, Value* value);
   /// Removes nodes none of whose outputs is read or an output of the model, again and again.
   void remove_dead();
+  /// Whether the model takes any batch: the size of axis 0 of an input is open. What importing sees
+  /// is one of the sizes that it may have.
+  bool has_open_batch() const;
   Value* find(std::string_view value_name) const;
 
  private:
@@ -185,5 +188,8 @@ void simplify(Graph& graph);
 /// "node '/layer1/Conv' (Conv)", or "node (Conv) that makes 'x'" where it has no name.
 std::string described(const Node& node);
 std::string described(const NodeProto& node);
+/// What an Error of the operator says, to stand behind described(), which names the operator too:
+/// without the "Conv: " in front.
+std::string said_of_operator(const std::string& op, const Error& error);
 
 }  // namespace crema::onnx

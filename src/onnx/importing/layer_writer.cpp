@@ -346,7 +346,7 @@ void LayerWriter::write_node(const Node& node, std::vector<std::string>& refused
     } catch (const NotAsLayers& reason) {
       why = reason.why;
     } catch (const Error& error) {
-      why = error.message();
+      why = said_of_operator(node.op(), error);
     }
     go_back(before);
   }

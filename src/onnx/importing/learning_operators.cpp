@@ -71,7 +71,7 @@ void add_learning_operator(Graph& graph, const NodeProto& node, const std::vecto
       add_scaler(graph, Call(node, 1, {}), *inputs[0], *outputs[0]);
     }
   } catch (const Error& error) {
-    throw Error(described(node), ": ", error.message());
+    throw Error(described(node), ": ", said_of_operator(node.op_type(), error));
   }
 }
 

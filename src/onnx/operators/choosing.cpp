@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "onnx/operators/all.hpp"
 #include "onnx/operators/sources.hpp"
@@ -162,9 +163,24 @@ Groups grouped(const std::vector<T>& slices, int64_t size, int64_t width, bool s
   return groups;
 }
 
+// Of slices without elements, all are equal. There may be any number of them, which takes memory
+// only where the model wants an index for each.
+void give_unique_of_nothing(Call& call, const UniquePlan& plan) {
+  const int64_t size = plan.view[plan.axis];
+  Shape shape = plan.view;
+  shape.set(plan.axis, std::min<int64_t>(size, 1));
+  call.give(0, Array(call.type(0), shape));
+  const std::vector<int64_t> zero{0}, count{size};
+  const auto groups = static_cast<size_t>(shape[plan.axis]);
+  call.give(1, Array::of_indices(std::span(zero).first(groups)));
+  if (call.wants(2)) call.give(2, Array(TensorProto::INT64, Shape{size}));
+  call.give(3, Array::of_indices(std::span(count).first(groups)));
+}
+
 void evaluate_unique(Call& call) {
   const UniquePlan plan = unique_plan(call);
   const Array x = call.constant(0, "values").reshaped(plan.view);
+  if (x.count() == 0) return give_unique_of_nothing(call, plan);
   const int64_t size = plan.view[plan.axis];
   const bool sorted = call.get_int("sorted", 1) != 0;
   const int64_t inner = plan.view.count(plan.axis + 1);
@@ -172,7 +188,7 @@ void evaluate_unique(Call& call) {
   // The values of a slice one after the other.
   std::vector<int64_t> order;
   for (int64_t slice = 0; slice < size; ++slice) {
-    for (int64_t i = 0; i < outer && inner > 0; ++i) {
+    for (int64_t i = 0; i < outer; ++i) {
       for (int64_t k = 0; k < inner; ++k) order.push_back((i * size + slice) * inner + k);
     }
   }
@@ -203,7 +219,8 @@ int64_t one_hot_depth(const Call& call) {
   const Array& depth = call.constant(1, "depth");
   if (depth.count() != 1) call.fail("depth has shape ", depth.shape().str(), "; it is one number");
   const double number = depth.at(0);
-  if (!(number >= 0 && number <= 2147483648.0)) call.fail("depth is ", number);
+  if (!(number >= 0 && number <= 2147483648.0))
+    call.fail("depth is ", number, "; it is from 0 to 2^31");
   return static_cast<int64_t>(number);
 }
 

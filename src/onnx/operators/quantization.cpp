@@ -2,6 +2,7 @@
 // cut at the limits of the integer type.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "onnx/operators/all_b.hpp"
 #include "onnx/operators/checks.hpp"
@@ -29,7 +30,23 @@ struct ScaleLayout {
   }
 };
 
+/// Error unless these inputs are quantized: integers.
+void need_quantized(const Call& call, std::initializer_list<size_t> inputs) {
+  for (const size_t i : inputs) {
+    if (!is_integer(call.type(i)))
+      call.fail("input ", i, " has values of ", type_name(call.type(i)),
+                "; quantized values are integers of 8 to 64 bits");
+  }
+}
+
+/// Error unless input i is of a type of floats.
+void need_floats(const Call& call, size_t i, std::string_view what) {
+  if (!is_float(call.type(i)))
+    call.fail(what, " has values of ", type_name(call.type(i)), "; it has floats");
+}
+
 ScaleLayout scale_layout(const Call& call) {
+  need_floats(call, 1, "the scale");
   const Shape& x = call.shape(0);
   const Shape& scale = call.shape(1);
   if (call.has(2)) need_shape(call, 2, "the zero point", scale);
@@ -67,7 +84,9 @@ ElementType quantized_type(const Call& call) {
   ElementType type = call.has(2) ? call.type(2) : TensorProto::UINT8;
   const int64_t given = call.get_int("output_dtype", 0);
   if (given != 0) type = checked_type(call, given, "output_dtype");
-  if (!is_integer(type)) call.fail("the type ", type_name(type), " is not supported");
+  if (!is_integer(type))
+    call.fail("the result would have values of ", type_name(type),
+              "; quantized values are integers of 8 to 64 bits");
   return type;
 }
 
@@ -104,6 +123,7 @@ ElementType dequantized_type(const Call& call) {
 }
 
 void infer_dequantize(Call& call) {
+  need_quantized(call, {0});
   scale_layout(call);
   call.give(0, dequantized_type(call), call.shape(0));
 }
@@ -124,6 +144,7 @@ void evaluate_dequantize(Call& call) {
 // DynamicQuantizeLinear: the scale follows from the values.
 
 void infer_dynamic_quantize(Call& call) {
+  need_floats(call, 0, "x");
   call.give(0, TensorProto::UINT8, call.shape(0));
   call.give(1, TensorProto::FLOAT, Shape());
   call.give(2, TensorProto::UINT8, Shape());
@@ -169,6 +190,7 @@ std::vector<double> without_zero(const Call& call, size_t i, size_t zero, bool b
 }
 
 void infer_matmul_integer(Call& call) {
+  need_quantized(call, {0, 1});
   call.give(0, TensorProto::INT32, product_shape(call, call.shape(0), call.shape(1)).output);
 }
 
@@ -184,6 +206,7 @@ void evaluate_matmul_integer(Call& call) {
 
 // Inputs: a, its scale and zero point, b, its, and those of y.
 void infer_qlinear_matmul(Call& call) {
+  need_quantized(call, {0, 3, 7});
   call.give(0, call.type(7), product_shape(call, call.shape(0), call.shape(3)).output);
 }
 
@@ -208,6 +231,7 @@ void evaluate_qlinear_matmul(Call& call) {
 
 // Inputs: x, its scale and zero point, w, its, those of y, and the bias.
 void infer_qlinear_conv(Call& call) {
+  need_quantized(call, {0, 3, 7});
   call.give(0, call.type(7), convolution_shape(call, 3, 8).output());
 }
 

@@ -71,14 +71,16 @@ Array scattered(const Array& x, const Array& updates, const std::vector<int64_t>
 
 void need_updates(const Call& call, size_t i) {
   if (call.type(i) != call.type(0))
-    call.fail("updates of ", type_name(call.type(i)), " for values of ", type_name(call.type(0)));
+    call.fail("updates of ", type_name(call.type(i)), " for values of ", type_name(call.type(0)),
+              "; cast one of them");
 }
 
 void infer_scatter_elements(Call& call) {
   const Shape& shape = call.shape(0);
   const Shape& where = call.shape(1);
   need_updates(call, 2);
-  if (!is_integer(call.type(1))) call.fail("indices of ", type_name(call.type(1)));
+  if (!is_integer(call.type(1)))
+    call.fail("indices of ", type_name(call.type(1)), "; they are INT32 or INT64");
   const int axis = call.canonical(call.get_int("axis", 0), shape.rank());
   if (where != call.shape(2) || where.rank() != shape.rank())
     call.fail("updates of shape ", call.shape(2).str(), " at indices of shape ", where.str(),

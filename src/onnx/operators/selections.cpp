@@ -13,7 +13,7 @@ namespace {
 struct TopKChoice {
   int axis = 0;
   int64_t k = 0;
-  bool is_bound = false;
+  bool is_bound = false;  // K follows from values, as from what a detector finds: at most all
   Shape shape;
 };
 
@@ -21,25 +21,17 @@ TopKChoice top_k_of(const Call& call) {
   TopKChoice choice;
   choice.shape = call.shape(0);
   choice.axis = call.canonical(call.get_int("axis", -1), choice.shape.rank());
-  // A number that follows from values is at most all of them.
+  choice.k = choice.shape[choice.axis];
   choice.is_bound = call.opset() >= 10 && call.has(1) && !call.is_constant(1);
-  if (choice.is_bound) {
-    choice.k = choice.shape[choice.axis];
-    return choice;
-  }
-  choice.k = call.opset() < 10 ? call.need_int("k") : integer(call, 1, "K");
-  need_within(call, "K", choice.k, 0, choice.shape[choice.axis]);
-  choice.shape.set(choice.axis, choice.k);
+  if (choice.is_bound) return choice;
+  const int64_t k = call.opset() < 10 ? call.need_int("k") : integer(call, 1, "K");
+  need_within(call, "K", k, 0, choice.k);
+  choice.k = k;
+  choice.shape.set(choice.axis, k);
   return choice;
 }
 
 void infer_top_k(Call& call) {
-  if (call.opset() >= 10 && !call.is_constant(1)) {
-    // As many as detectors found.
-    call.give_bound(0, call.type(0), call.shape(0));
-    call.give_bound(1, TensorProto::INT64, call.shape(0));
-    return;
-  }
   const TopKChoice choice = top_k_of(call);
   if (choice.is_bound) {
     call.give_bound(0, call.type(0), choice.shape);
@@ -54,7 +46,10 @@ void evaluate_top_k(Call& call) {
   const Array& data = call.constant(0, "X");
   const TopKChoice choice = top_k_of(call);
   const AxisView view = view_along(data.shape(), choice.axis);
-  const std::vector<uint64_t> keys = order_keys(data, call.get_int("largest", 1) == 0);
+  const bool largest = call.get_int("largest", 1) != 0;
+  std::vector<uint64_t> keys = order_keys(data, false);
+  // Upside down, NaN, which is above all, comes last.
+  for (uint64_t& key : keys) key = largest ? key : ~key;
   const size_t count = checked_count(call, choice.shape);
   std::vector<int64_t> sources(count, 0);
   std::vector<int64_t> indices(count, 0);

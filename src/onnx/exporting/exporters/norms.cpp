@@ -118,7 +118,9 @@ void export_layer_norm(const ExportedLayer& layer, GraphBuilder& graph) {
   size_t i = 0;
   const std::optional<Array> scale = next_weight(layer, settings.scale_term(), i);
   const std::optional<Array> bias = next_weight(layer, settings.bias_term(), i);
-  if (graph.opset() >= 17) {
+  // The operator has a scale, which would hold the size of an open batch.
+  const bool has_batch = axis == 0 && graph.open_batch();
+  if (graph.opset() >= 17 && !has_batch) {
     Names inputs{layer.input()};
     const std::vector<double> ones(static_cast<size_t>(inner.count()), 1.0);
     inputs.push_back(scale ? graph.constant(scale->reshaped(inner), "scale")
@@ -171,11 +173,7 @@ void export_instance_norm(const ExportedLayer& layer, GraphBuilder& graph) {
   size_t i = 0;
   const std::optional<Array> scale = next_weight(layer, settings.scale_term(), i);
   const std::optional<Array> bias = next_weight(layer, settings.bias_term(), i);
-  std::string x = layer.input();
-  if (shape.rank() < 3) x = graph.unsqueeze(x, {2});
-  std::string y = instance_norm(graph, x, shape[1], settings.eps(), scale, bias);
-  if (shape.rank() < 3) y = graph.squeeze(y, {2});
-  finish(layer, graph, y);
+  finish(layer, graph, instance_norm(graph, layer.input(), shape[1], settings.eps(), scale, bias));
 }
 
 void export_group_norm(const ExportedLayer& layer, GraphBuilder& graph) {

@@ -135,11 +135,6 @@ Pooled pool(GraphBuilder& graph, const std::string& x, const std::vector<PooledA
 
 void export_pooled(const ExportedLayer& layer, GraphBuilder& graph,
                    const std::vector<PooledAxis>& axes, Method method) {
-  for (const PooledAxis& axis : axes) {
-    if (axis.pad >= axis.kernel)
-      throw Error("pad ", axis.pad, " reaches over a whole window of ", axis.kernel,
-                  ", which runtimes of ONNX refuse");
-  }
   const bool places = layer.tops() > 1;
   const bool is_global = std::ranges::all_of(axes, [](const PooledAxis& axis) {
     return axis.kernel == axis.size && axis.pad == 0 && axis.out == 1;
@@ -212,11 +207,6 @@ void export_spp(const ExportedLayer& layer, GraphBuilder& graph) {
       return PooledAxis{size, kernel, kernel, (kernel * bins - size + 1) / 2, bins};
     };
     const std::vector<PooledAxis> axes{axis(shape[2]), axis(shape[3])};
-    for (const PooledAxis& one : axes) {
-      if (one.pad >= one.kernel)
-        throw Error("level ", level, " has cells beyond the map of ", shape[2], " x ", shape[3],
-                    "; take a smaller pyramid_height");
-    }
     const std::string y = pool(graph, layer.input(), axes, method, false).values;
     levels.push_back(
         s.pyramid_height() == 1 ? y : graph.reshape(y, Shape{shape[0], shape[1] * bins * bins}));

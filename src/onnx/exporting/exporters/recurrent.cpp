@@ -257,14 +257,11 @@ class Recurrent {
       last_h.push_back(state.h);
       last_c.push_back(state.c);
     }
+    // In front of the top, whose name the state of an only step takes. Concat also of one
+    // direction: the state may be an output of the net by another name.
+    if (exposed_) graph_.concat(last_h, 0, layer_.output(1));
+    if (exposed_ && cell_ == Cell::lstm) graph_.concat(last_c, 0, layer_.output(2));
     write_top(outputs);
-    if (!exposed_) return;
-    const auto write_last = [&](const Names& states, size_t top) {
-      // Also of one direction: the state may be an output of the net by another name.
-      graph_.concat(states, 0, layer_.output(top));
-    };
-    write_last(last_h, 1);
-    if (cell_ == Cell::lstm) write_last(last_c, 2);
   }
 
   struct State {

@@ -50,9 +50,10 @@ std::string nearest(GraphBuilder& graph, const std::string& x, const Shape& from
 }
 
 /// The factor, as the f32 number that gives `to` when it multiplies `from` and is rounded down.
+/// Some readers multiply in f32, others in f64, which rounds no product up to `to`.
 double factor_of(int64_t from, int64_t to) {
   auto factor = static_cast<float>(static_cast<double>(to) / static_cast<double>(from));
-  while (static_cast<int64_t>(std::floor(factor * static_cast<float>(from))) < to)
+  while (static_cast<double>(factor) * static_cast<double>(from) < static_cast<double>(to))
     factor = std::nextafter(factor, 2 * factor);
   return static_cast<double>(factor);
 }

@@ -166,7 +166,6 @@ void export_grid_sample(const ExportedLayer& layer, GraphBuilder& graph) {
   if (s.mode() != GridSampleParameter::BILINEAR || s.padding() == GridSampleParameter::REFLECTION)
     throw Error("needs opset 16 or later, which has the operator GridSample");
   const Shape &from = layer.bottom(), &to = layer.top();
-  if (from.rank() != 4) throw Error("samples maps of ", from.rank() - 2, " axes, not of 2");
   const int64_t batch = graph.open_batch() ? -1 : from[0];
   const std::string points =
       graph.reshape(layer.input(1), std::vector<int64_t>{batch, to[2] * to[3], 2});

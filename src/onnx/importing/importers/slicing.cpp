@@ -42,13 +42,16 @@ void import_split(const Node& node, LayerWriter& writer) {
   }
 }
 
+// Beyond the end of every axis that a net has.
+constexpr int64_t kBeyond = (int64_t{1} << 31) - 1;
+
 struct Cut {
   int axis = 0;
   int64_t begin = 0, end = 0, step = 1;
 };
 
 // Ranges of the axes that are cut, as a layer StridedSlice has them.
-std::vector<Cut> cuts_of(const Node& node) {
+std::vector<Cut> cuts_of(const Node& node, bool has_open_batch) {
   const Call call = node.call();
   const Shape& x = node.input(0)->shape();
   const auto starts = call.ints_of("starts", 1, 10), ends = call.ints_of("ends", 2, 10);
@@ -66,6 +69,13 @@ std::vector<Cut> cuts_of(const Node& node) {
     cut.step = steps.empty() ? 1 : steps[i];
     const int64_t size = x[cut.axis];
     if (size == 0 || cut.step == 0) give_up("an empty axis");
+    if (cut.axis == 0 && has_open_batch) {
+      // As the model has it, for batches of other sizes.
+      cut.begin = std::clamp((*starts)[i], -kBeyond, kBeyond);
+      cut.end = std::clamp((*ends)[i], -kBeyond, kBeyond);
+      if (cut.begin != 0 || cut.end <= size || cut.step != 1) cuts.push_back(cut);
+      continue;
+    }
     const auto from_front = [&](int64_t place) {
       return place < 0 ? std::max(place, -size - 1) + size : std::min(place, size);
     };
@@ -87,7 +97,7 @@ std::vector<Cut> cuts_of(const Node& node) {
 
 void import_slice(const Node& node, LayerWriter& writer) {
   if (node.output()->shape().count() == 0) give_up("an empty part");
-  const std::vector<Cut> cuts = cuts_of(node);
+  const std::vector<Cut> cuts = cuts_of(node, writer.graph().has_open_batch());
   if (cuts.empty()) return writer.alias(*node.input(0), *node.output());
   StridedSliceParameter& settings =
       *writer.add(node, "StridedSlice", {node.input(0)}, {node.output()})

@@ -29,6 +29,16 @@ void put_reshape(Graph& graph, Node& node, Value& x) {
   graph.substitute(node, "Reshape", {&x, &shape}, {int_attribute("allowzero", 1)});
 }
 
+// Whether a Transpose moves the batch, which is open. The present batch may be 1: that elements
+// stay in their order then says nothing of others, so that such moves are joined by their axes
+// alone.
+bool moves_open_batch(const Graph& graph, const std::vector<Node*>& chain) {
+  return graph.has_open_batch() && std::ranges::any_of(chain, [](const Node* node) {
+           return node->is("Transpose") && node->input(0)->shape().rank() > 0 &&
+                  perm_of(*node)[0] != 0;
+         });
+}
+
 bool is_in_order(const std::vector<int64_t>& indices) {
   for (size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] != static_cast<int64_t>(i)) return false;
@@ -129,6 +139,8 @@ bool join_moves(Graph& graph, Node& node) {
   Value& x = *chain.front()->input(0);
   Value& y = *node.output();
   if (chain.size() == 1 && !node.is("Transpose")) return false;
+  if (moves_open_batch(graph, chain))
+    return chain.size() > 1 ? join_pair(graph, node) : join_transposes(graph, node);
   const auto indices = moved_indices(graph, chain, y);
   if (!indices) return chain.size() > 1 ? join_pair(graph, node) : join_transposes(graph, node);
   if (is_in_order(*indices)) {
@@ -161,7 +173,7 @@ bool join_moves(Graph& graph, Node& node) {
 
 // The batch stays in front.
 bool flatten_transpose(Graph& graph, Node& node) {
-  if (!node.is("Transpose") || !is_move(node)) return false;
+  if (!node.is("Transpose") || !is_move(node) || moves_open_batch(graph, {&node})) return false;
   Value& x = *node.input(0);
   if (x.shape().rank() == 0 || x.shape()[0] != node.output()->shape()[0]) return false;
   const auto indices = moved_indices(graph, {&node}, *node.output());

@@ -15,6 +15,26 @@ bool is_forward_slice(const Node& node) {
   return std::ranges::all_of(steps, [](int64_t step) { return step > 0; });
 }
 
+// Whether a Slice that takes all of the present batch takes all of any.
+bool takes_any_batch(const Graph& graph, const Node& slice) {
+  if (!graph.has_open_batch()) return true;
+  const Call call = slice.call();
+  for (size_t i = 1; i < slice.inputs.size(); ++i) {
+    if (call.has(i) && !call.is_constant(i)) return false;
+  }
+  const auto starts = call.ints_of("starts", 1, 10), ends = call.ints_of("ends", 2, 10);
+  const auto axes = call.ints_of("axes", 3, 10), steps = call.ints_of("steps", 4, 10);
+  if (!starts || !ends) return false;
+  const Shape& x = slice.input(0)->shape();
+  for (size_t i = 0; i < std::min(starts->size(), ends->size()); ++i) {
+    const int64_t axis = axes && i < axes->size() ? (*axes)[i] : static_cast<int64_t>(i);
+    if (call.canonical(axis, x.rank()) != 0) continue;
+    const bool skips = steps && i < steps->size() && (*steps)[i] != 1;
+    if ((*starts)[i] != 0 || (*ends)[i] <= x[0] || skips) return false;
+  }
+  return true;
+}
+
 bool is_sorted_transpose(const Node& node) {
   const Call call = node.call();
   if (!call.has_attribute("perm")) return node.input(0)->shape().rank() < 2;
@@ -29,7 +49,7 @@ bool is_float_cast(const Node& node, const Value& x, const Value& y) {
   return x.type() == y.type() || !y.is_output || (widens && x.type() != TensorProto::DOUBLE);
 }
 
-bool gives_its_input(const Node& node, const Value& x, const Value& y) {
+bool gives_its_input(const Graph& graph, const Node& node, const Value& x, const Value& y) {
   // Of the operators that follow, sums and products alone may have their input behind a constant.
   const bool is_first = &x == node.input(0);
   const bool commutes = node.is("Add") || node.is("Mul");
@@ -40,7 +60,7 @@ bool gives_its_input(const Node& node, const Value& x, const Value& y) {
     if (node.is(op)) return true;
   }
   if (node.is("Transpose")) return is_sorted_transpose(node);
-  if (node.is("Slice")) return is_forward_slice(node);
+  if (node.is("Slice")) return is_forward_slice(node) && takes_any_batch(graph, node);
   if (node.is("Concat") || node.is("Sum") || node.is("Mean") || node.is("Max") || node.is("Min"))
     return node.inputs.size() == 1;
   if (node.is("Add") || node.is("Sub")) {
@@ -61,7 +81,7 @@ bool drop_nothing(Graph& graph, Node& node) {
   if (y == nullptr || node.outputs.size() != 1) return false;
   for (Value* x : node.inputs) {
     if (x == nullptr || x->is_constant()) continue;
-    if (!gives_its_input(node, *x, *y)) return false;
+    if (!gives_its_input(graph, node, *x, *y)) return false;
     const bool was_wanted = graph.is_wanted(*y);
     graph.replace(*y, *x);
     return was_wanted && !graph.is_wanted(*y);
