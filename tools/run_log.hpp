@@ -3,10 +3,9 @@
 
 #include <glog/logging.h>
 
-#include <mutex>
 #include <string>
 
-#include "monitor/append_file.hpp"
+#include "monitor/log_file.hpp"
 
 namespace crema::tools {
 
@@ -18,10 +17,8 @@ class RunLog : public google::LogSink {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
-  /// Adds the lines so far, and all that follow, to the file.
-  void open(const std::string& path);
-  /// Keeps none.
-  void discard();
+  void open(const std::string& path) { file_.open(path); }
+  void discard() { file_.discard(); }
   /// Warns, once, if lines could not be written.
   void check();
 
@@ -30,12 +27,7 @@ class RunLog : public google::LogSink {
   using google::LogSink::send;
 
  private:
-  std::mutex mutex_;
-  std::string waiting_;  // lines until the file is open
-  bool discards_ = false, warned_ = false;
-  int failure_ = 0;  // an errno
-  std::string path_;
-  AppendFile file_;
+  LogFile file_;
 };
 
 }  // namespace crema::tools

@@ -39,8 +39,7 @@ void report_net(const std::string& folder, Net& net) {
   try {
     NetParameter param;
     read_text_proto(file_in(folder, "net.prototxt"), param);
-    write_text_atomically(file_in(folder, "layers.json"),
-                          json_line(layer_table(net, param)) + "\n");
+    write_text_unsynced(file_in(folder, "layers.json"), json_line(layer_table(net, param)) + "\n");
   } catch (const std::exception& error) {
     warn_of("The layers of the run are not described", error);
   }
@@ -87,13 +86,13 @@ void evaluate_folder(const std::string& folder, Context& context, const Evaluati
       evaluation.add_notes(text("The weights could not be evaluated: ", printable(error.what())));
       warn_of("The weights of the run are not evaluated", error);
     }
-    write_text_atomically(file_in(folder, "evaluation.json"), json_line(evaluation) + "\n");
+    write_text_unsynced(file_in(folder, "evaluation.json"), json_line(evaluation) + "\n");
   }
   // The first pass is one that does not count.
   if ((run.layers && run.layers->has_passes()) || 3 * iteration > bounds.seconds) return;
   try {
-    write_text_atomically(file_in(folder, "layers.json"),
-                          json_line(time_layers(run, weights, context, bounds)) + "\n");
+    write_text_unsynced(file_in(folder, "layers.json"),
+                        json_line(time_layers(run, weights, context, bounds)) + "\n");
   } catch (const std::exception& error) {
     warn_of("The layers of the run are not timed", error);
   }

@@ -132,17 +132,16 @@ void OtherRun::look_for(const SolverParameter& param, const SourceMap& source,
     }
   }
   if (replaces && takes)
-    say(Severity::warning, text(are, ", and this one writes over ", one ? "it" : "them",
-                                " or takes a place beside ", one ? "it" : "them"));
+    say(Severity::warning, text(are, "; this run replaces ", one ? "it" : "them",
+                                " or writes beside ", one ? "it" : "them"));
   if (replaces) return;
   const std::string ways = text(
-      Solver::has_snapshot(param, source) ? "--resume continues that run, " : "",
-      "--overwrite replaces its files, --set snapshot_prefix=", free_prefix(prefix), " keeps both");
+      Solver::has_snapshot(param, source) ? "--resume continues that run. " : "",
+      "--overwrite replaces its files. --set snapshot_prefix=", free_prefix(prefix), " keeps both");
   if (takes)
-    throw Error(are, ", and this one would write over ", one ? "it" : "them",
-                " or take a place beside ", one ? "it" : "them", "; ", ways);
+    throw Error(are, ". This run would mix its own files with ", one ? "it" : "them", ". ", ways);
   refused_ = are;
-  say(Severity::warning, text(are, ", so that signals take no snapshot; ", ways));
+  say(Severity::warning, text(are, ". Signals take no snapshot. ", ways));
 }
 
 SolverAction OtherRun::allowed(SolverAction asked) const {

@@ -1,5 +1,7 @@
 #include "layers/dense_image_data/dense_loader.hpp"
 
+#include "core/spans.hpp"
+
 namespace crema {
 
 void LabelMapLoader::open(const Record& /*record*/, const DatumDecoder& decoder,
@@ -16,7 +18,11 @@ void LabelMapLoader::place(const std::vector<ImageStep>& steps, const Geometry& 
 }
 
 void LabelMapLoader::load(const Sample& sample, size_t index) {
-  labels_->read(sample.record, geometry_.record_size(), reader_);
+  {
+    const Span span(SpanKind::decode, [] { return "decode label map"; });
+    labels_->read(sample.record, geometry_.record_size(), reader_);
+  }
+  const Span span(SpanKind::transform, [] { return "place label map"; });
   const ImageSize size = geometry_.sample_size();
   const auto pixels = static_cast<size_t>(size.height * size.width);
   batch_->label_maps.resize(batch_->samples.size() * pixels);

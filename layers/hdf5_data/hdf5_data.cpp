@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "core/spans.hpp"
 #include "crema/error.hpp"
 #include "crema/registry.hpp"
 #include "data/batches/sampled_layer.hpp"
@@ -81,6 +82,7 @@ class Hdf5Loader final : public BatchLoader<RowBatch> {
       const auto& file =
           *std::prev(std::ranges::upper_bound(*files_, record, {}, &ListedFile::first_row));
       open(file);
+      const Span span(SpanKind::read, [] { return "read"; });
       uint8_t* column = batch.rows.data();
       for (size_t top = 0; top < arrays_.size(); ++top) {
         const size_t bytes = columns_.row_bytes(top);
@@ -95,6 +97,7 @@ class Hdf5Loader final : public BatchLoader<RowBatch> {
  private:
   void open(const ListedFile& file) {
     if (open_ == &file) return;
+    const Span span(SpanKind::decode, [] { return "open file"; });
     open_ = nullptr;
     arrays_.clear();
     const Hdf5Reader reader(file.path);

@@ -6,6 +6,7 @@
 
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
+#include "core/spans.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "data/batches/image_tops.hpp"
@@ -78,10 +79,12 @@ class WindowLoader final : public BatchLoader<ImageBatch> {
   Image warped(const Drawn& drawn, ImageBatch::Losses& losses) {
     const std::string* file = &file_;
     if (loading_->cache.empty()) {
+      const Span span(SpanKind::read, [] { return "read"; });
       read_file_bytes(drawn.image->path, file_);
     } else {
       file = &loading_->cache[static_cast<size_t>(drawn.window->image)];
     }
+    const Span span(SpanKind::decode, [] { return "decode"; });
     const Image image = decoder_.open(*file, ColorMode::color);
     if (decoder_.loss().depth && losses.depth.empty()) losses.depth = drawn.image->path;
     if (image.height != drawn.image->height || image.width != drawn.image->width)
@@ -96,6 +99,7 @@ class WindowLoader final : public BatchLoader<ImageBatch> {
 
   /// Writes the pixels to their place in the sample, planes (3, crop, crop).
   void write(const Image& image, const Drawn& drawn, uint8_t* sample) const {
+    const Span span(SpanKind::transform, [] { return "crop, mirror"; });
     const int64_t crop = loading_->rules.crop;
     const uint8_t* in = image.bytes;
     for (int64_t h = 0; h < image.height; ++h) {

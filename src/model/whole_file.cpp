@@ -212,19 +212,35 @@ void WholeFile::replace_head(std::string_view bytes) {
   if (::lseek(descriptor_, 0, SEEK_END) < 0) check(errno);
 }
 
+void WholeFile::set_mode() const noexcept {
+  if (!mode_) return;
+  [[maybe_unused]] const int failed = ::fchmod(descriptor_, *mode_);
+}
+
+void WholeFile::rename_beside() {
+  if (::rename(beside_.c_str(), target_.c_str()) != 0) check(errno);
+}
+
 void WholeFile::sync() {
   flush();
-  if (mode_) {
-    [[maybe_unused]] const int failed = ::fchmod(descriptor_, *mode_);
-  }
+  set_mode();
   if (::fsync(descriptor_) != 0) check(errno);
 }
 
 void WholeFile::finish() {
   sync();
-  if (::rename(beside_.c_str(), target_.c_str()) != 0) check(errno);
+  rename_beside();
   ::close(std::exchange(descriptor_, -1));
   sync_folder(std::filesystem::path(target_).parent_path());
+}
+
+void WholeFile::finish_unsynced() { ::close(finish_open()); }
+
+int WholeFile::finish_open() {
+  flush();
+  set_mode();
+  rename_beside();
+  return std::exchange(descriptor_, -1);
 }
 
 }  // namespace crema

@@ -50,6 +50,13 @@ class WholeFile {
   void sync();
   /// sync(), and renames. The file has the mode of the one that it replaces.
   void finish();
+  /// As finish(), without waiting for the disk: for files that are made again where they are lost.
+  /// Behind a crash of the machine the name may stand for nothing. A crash of the program leaves
+  /// the old contents or the new.
+  void finish_unsynced();
+  /// As finish_unsynced(). Returns the open file, which whoever calls closes. It is locked from
+  /// before it had its name on.
+  int finish_open();
 
   const std::string& path() const { return path_; }
   /// The file beside, for what else writes it, and its descriptor, open for reading and writing.
@@ -62,6 +69,8 @@ class WholeFile {
 
  private:
   void flush();
+  void set_mode() const noexcept;
+  void rename_beside();
 
   std::string path_;    // as it was named
   std::string target_;  // where links lead

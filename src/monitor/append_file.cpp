@@ -29,6 +29,14 @@ off_t whole_lines(int descriptor, off_t size) {
   return 0;
 }
 
+/// Whether the path leads to the open file, or to nothing any more.
+bool names(const std::string& path, int descriptor) {
+  struct stat named {
+  }, open{};
+  return ::stat(path.c_str(), &named) != 0 || ::fstat(descriptor, &open) != 0 ||
+         (named.st_ino == open.st_ino && named.st_dev == open.st_dev);
+}
+
 }  // namespace
 
 AppendFile::~AppendFile() { close(); }
@@ -40,6 +48,7 @@ void AppendFile::close() noexcept {
 
 int AppendFile::open(const std::string& path, bool lines) noexcept {
   close();
+  path_ = path;
   descriptor_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) return errno;
   struct stat is {};
@@ -59,11 +68,24 @@ bool AppendFile::lock() noexcept {
   if (::fstat(descriptor_, &status) == 0 && !S_ISREG(status.st_mode)) return true;
   // A file system without locks has none that another process could hold.
   for (int tries = 0;; ++tries) {
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) break;
     // is_locked() of another process, such as the board, holds the file for a moment.
     if (tries == 20) return false;
     ::usleep(5000);
   }
+  // Whoever went on with the run in the meantime has put another file in its place.
+  return names(path_, descriptor_);
+}
+
+void AppendFile::replace(const std::string& path, std::string_view content) {
+  WholeFile file(path);
+  file.append(content);
+  file.sync();
+  const int descriptor = file.finish_open();
+  close();
+  path_ = path;
+  descriptor_ = descriptor;
+  ::fcntl(descriptor_, F_SETFL, O_APPEND);
 }
 
 int AppendFile::append(std::string_view bytes) noexcept {
@@ -78,11 +100,16 @@ int AppendFile::append(std::string_view bytes) noexcept {
 }
 
 bool is_locked(const std::string& path) noexcept {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(descriptor);
-  return locked;
+  // Another file may take the name between the two calls, and leave this one free.
+  for (int tries = 0; tries < 10; ++tries) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return false;
+    const bool is_locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const bool is_named = names(path, descriptor);
+    ::close(descriptor);
+    if (is_locked || is_named) return is_locked;
+  }
+  return true;
 }
 
 }  // namespace crema

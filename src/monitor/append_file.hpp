@@ -19,8 +19,12 @@ class AppendFile {
   int open(const std::string& path, bool lines) noexcept;
   bool is_open() const { return descriptor_ >= 0; }
   /// Whether no other process holds the file by this. The lock stays until the file is closed or
-  /// the process ends.
+  /// the process ends. False, too, if another file has taken its name since.
   bool lock() noexcept;
+  /// Puts a file of this content in the place of the one that is open, and goes on with it; the
+  /// name stands for one of them at any moment. The new one is locked before it has the name. Error
+  /// where it cannot be written; the old one stays open then.
+  void replace(const std::string& path, std::string_view content);
   /// Adds all bytes by one write where the system takes them at once; where it does not take all,
   /// the file is set back to what it was. Returns 0 or an errno; without a file, EBADF.
   int append(std::string_view bytes) noexcept;
@@ -28,6 +32,7 @@ class AppendFile {
 
  private:
   int descriptor_ = -1;
+  std::string path_;
 };
 
 /// Whether another process holds the lock of the file.

@@ -4,11 +4,17 @@
 
 namespace crema {
 
-/// A text that tells one set of data from another: 16 hexadecimal digits of the names, the sizes
-/// and some bytes of the file or folder at `path`, without what databases change when they are
-/// read. It is quick, so that a change of a few bytes in the midst of a large file may not be seen.
-/// Of a folder, files right in it count with their bytes, others with their names and some of their
-/// sizes. "" where there is nothing, or it cannot be read.
+/// A text that tells one set of data from another: 16 hexadecimal digits. It takes some
+/// milliseconds, however large the data are, and covers:
+///
+/// - of a file up to 4 MiB, as a list of images, all bytes; of a larger one, its size and bytes of
+///   the beginning, the middle and the end. What a list names is not read;
+/// - of a folder, as that of a database, the names right in it, and the first 16 of its files as
+///   above. What databases change when they are read is left out;
+/// - of folders in it, the names within, up to 4,000 entries in all; behind those, the names of the
+///   folders alone.
+///
+/// "" where there is nothing, it cannot be read, or a folder has more than 4,000 entries itself.
 std::string data_fingerprint(const std::string& path);
 
 }  // namespace crema

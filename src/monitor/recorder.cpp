@@ -16,8 +16,8 @@
 #include "core/data_source.hpp"
 #include "core/less_is_better.hpp"
 #include "core/utf8.hpp"
+#include "model/text_file.hpp"
 #include "model/text_format.hpp"
-#include "model/whole_file.hpp"
 #include "monitor/append_file.hpp"
 #include "monitor/event_file.hpp"
 #include "monitor/events.hpp"
@@ -42,8 +42,9 @@ constexpr int64_t kMostValues = 64;
 constexpr double kMostCost = 0.001;
 /// Events are an addition to metrics.jsonl, and images their largest part: so many a run.
 constexpr int kMostPictures = 60;
-/// What reports at snapshots may take: so many seconds, and this part of the time of training.
-constexpr double kReportSeconds = 0.5, kMostReportCost = 0.01;
+/// What reports at snapshots may take of the time of training, and what the first one is taken to
+/// take, in seconds: who trains for some seconds has that of the end.
+constexpr double kMostReportCost = 0.001, kFirstReport = 0.01;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -67,12 +68,6 @@ std::string value_name(const std::string& output, int64_t index) {
 /// The name of the link to the best weights.
 std::string best_link(const std::string& weights) {
   return weights.ends_with(".h5") ? "best.caffemodel.h5" : "best.caffemodel";
-}
-
-void write_whole(const std::string& path, const std::string& content) {
-  WholeFile file(path);
-  file.append(content);
-  file.finish();
 }
 
 /// The solver as it runs, with the nets of the folder: it trains the same again.
@@ -120,9 +115,9 @@ struct Recorder::State {
   EventFile events;
   bool warned = false, attached = false;
   Clock::time_point start = Clock::now();
-  double time_before = 0;  // of earlier parts of the run
-  double cost = 0;         // seconds for histograms and pictures
-  double report_cost = 0;  // seconds for reports at snapshots
+  double time_before = 0;                              // of earlier parts of the run
+  double cost = 0;                                     // seconds for histograms and pictures
+  double report_cost = 0, last_report = kFirstReport;  // seconds for reports at snapshots
   int pictures = 0;
   int next_pictures = 0;                                       // iteration
   int last_histograms = -1, next_histograms = 0;               // iterations
@@ -130,6 +125,7 @@ struct Recorder::State {
   double seconds = 0, waited = 0, images = 0, iterations = 0;  // since the last TRAIN
   std::string last_weights, best_weights, linked_best;
   int last_snapshot = -1;
+  std::set<int> recorded_snapshots;  // iterations
   int done = 0;                      // iterations
   std::set<int> tested_nets;         // of this iteration
   std::optional<double> best_value;  // of tests of snapshots, without snapshot_best
@@ -140,7 +136,7 @@ struct Recorder::State {
   double time() const { return time_before + seconds_since(start); }
   bool may_spend() const { return cost <= kMostCost * time(); }
   /// Of a run of many records a report takes seconds.
-  bool may_report() const { return report_cost <= kReportSeconds + kMostReportCost * time(); }
+  bool may_report() const { return report_cost + last_report <= kMostReportCost * time(); }
 
   void warn(const std::string& what) {
     if (std::exchange(warned, true)) return;
@@ -216,13 +212,12 @@ void Recorder::State::open() {
 
 double Recorder::State::go_on_from(int iteration) {
   KeptRecords kept;
-  guarded([&] { kept = drop_void(folder, iteration); });
-  // The names may stand for other files now.
-  check(kMetricsFile, metrics.open(file_of_run(folder, kMetricsFile), true));
-  if (metrics.is_open()) metrics.lock();
-  check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
+  guarded([&] { kept = drop_void(folder, iteration, metrics, histograms); });
   put(iteration, start_event());
   for (const RunRecord& record : kept.at_once) put(record.iteration(), scalar_event(record));
+  recorded_snapshots.clear();
+  for (const RunRecord& record : kept.milestones)
+    if (record.kind() == RunRecord::SNAPSHOT) recorded_snapshots.insert(record.iteration());
   if (!has_best) guarded([&] { remember(kept); });
   return kept.time;
 }
@@ -244,12 +239,12 @@ void Recorder::State::write_settings(const SolverParameter& param) {
   guarded([&] { write_run_info(folder, info); });
   guarded([&] {
     const auto& tests = solver.test_nets();
-    write_whole(file_of_run(folder, kRunSolverFile),
-                prototxt_of(resolved_solver(param, folder, tests.size())));
-    write_whole(file_of_run(folder, kRunNetFile), prototxt_of(resolved_net(solver.net())));
+    write_text_unsynced(file_of_run(folder, kRunSolverFile),
+                        prototxt_of(resolved_solver(param, folder, tests.size())));
+    write_text_unsynced(file_of_run(folder, kRunNetFile), prototxt_of(resolved_net(solver.net())));
     for (size_t n = 0; n < tests.size(); ++n)
-      write_whole(file_of_run(folder, text("test_net_", n, ".prototxt")),
-                  prototxt_of(resolved_net(*tests[n])));
+      write_text_unsynced(file_of_run(folder, text("test_net_", n, ".prototxt")),
+                          prototxt_of(resolved_net(*tests[n])));
   });
 }
 
@@ -455,12 +450,15 @@ void Recorder::State::compare_snapshot(const RunRecord& test) {
 }
 
 void Recorder::State::saved(const std::string& path) {
+  look_back(solver.iteration());  // to a snapshot that is written anew
   remember_snapshot(solver.iteration(), weights_beside(path));
   const std::string format = path.ends_with(".h5") ? ".h5" : "";
-  RunRecord record = record_of(RunRecord::SNAPSHOT);
-  record.set_state(as_utf8(path_in_run(folder, path)));
-  record.set_weights(as_utf8(path_in_run(folder, last_weights)));
-  put(record);
+  if (recorded_snapshots.insert(solver.iteration()).second) {
+    RunRecord record = record_of(RunRecord::SNAPSHOT);
+    record.set_state(as_utf8(path_in_run(folder, path)));
+    record.set_weights(as_utf8(path_in_run(folder, last_weights)));
+    put(record);
+  }
   link_snapshot(folder, "last.solverstate" + format, path);
   link_snapshot(folder, "last.caffemodel" + format, last_weights);
 }
@@ -523,7 +521,8 @@ void Recorder::attach() {
     if (!on_folder_changed || !state.may_report()) return;
     const auto began = Clock::now();
     state.guarded(on_folder_changed);
-    state.report_cost += seconds_since(began);
+    state.last_report = seconds_since(began);
+    state.report_cost += state.last_report;
   };
   solver.on_note = [this, &state](const std::string& text) {
     if (state.note_before) state.note_before(text);

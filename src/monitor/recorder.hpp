@@ -48,8 +48,8 @@ class Recorder {
   /// Records the end, `text` being the message of an error, and waits for nothing else.
   void end(RunRecord::Reason reason, const std::string& text = "");
 
-  /// Called when the folder has what a report shows: behind a snapshot, and behind end(). An Error
-  /// of it is a warning, once.
+  /// Called when the folder has what a report shows: behind snapshots, so often that it takes a
+  /// thousandth of the time of training, and behind end(). An Error of it is a warning, once.
   std::function<void()> on_folder_changed;
 
  private:

@@ -1,15 +1,11 @@
 #include "monitor/resume.hpp"
 
 #include <charconv>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string_view>
 
-#include "crema/error.hpp"
-#include "model/whole_file.hpp"
 #include "monitor/histograms.hpp"
 #include "monitor/run_folder.hpp"
+#include "monitor/run_lines.hpp"
 
 namespace crema {
 namespace {
@@ -38,57 +34,34 @@ bool read_place(std::string_view line, RunRecord& record) {
 }
 
 struct Line {
-  std::string_view text;
+  std::string text;
   RunRecord::Kind kind;
   int iteration;
 };
 
-std::string text_of_file(const std::string& path) {
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown)) return {};  // a device has no end
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream read;
-  if (file.is_open() && file.peek() != std::ifstream::traits_type::eof()) read << file.rdbuf();
-  return std::move(read).str();
-}
-
-template <class Body>
-void for_each_line_of(std::string_view all, const Body& body) {
-  while (!all.empty()) {
-    const size_t end = std::min(all.find('\n'), all.size());
-    body(all.substr(0, end));
-    all.remove_prefix(std::min(end + 1, all.size()));
-  }
-}
-
-void replace(const std::string& path, const std::string& content, const std::string& before) {
-  if (content == before) return;
-  WholeFile file(path);
-  file.append(content);
-  file.finish();
-}
-
 }  // namespace
 
-KeptRecords drop_void(const std::string& folder, int iteration) {
-  const std::string metrics = file_of_run(folder, kMetricsFile);
-  const std::string all = text_of_file(metrics);
+KeptRecords drop_void(const std::string& folder, int iteration, AppendFile& metrics,
+                      AppendFile& histograms) {
+  const std::string path = file_of_run(folder, kMetricsFile);
   std::vector<Line> lines;
-  const auto drop = [&](int from) {
-    std::erase_if(lines, [&](const Line& line) {
-      RunRecord record;
-      record.set_kind(line.kind);
-      record.set_iteration(line.iteration);
-      return is_void(record, from);
-    });
-  };
+  std::string before;
   RunRecord record;
-  for_each_line_of(all, [&](std::string_view line) {
+  const auto drop_before = [&](const RunRecord& later) {
+    std::erase_if(lines,
+                  [&](const Line& line) { return makes_void(later, line.kind, line.iteration); });
+  };
+  LinePlace place;
+  read_lines(path, place, [&](std::string_view line) {
+    before.append(line) += '\n';
     if (!read_place(line, record) && !parse_json_line(line, record)) return;
-    if (record.kind() == RunRecord::RESUME) drop(record.iteration());
-    lines.push_back({line, record.kind(), record.iteration()});
+    if (goes_back(record)) drop_before(record);
+    lines.push_back({std::string(line), record.kind(), record.iteration()});
   });
-  drop(iteration);
+  RunRecord resume;
+  resume.set_kind(RunRecord::RESUME);
+  resume.set_iteration(iteration);
+  drop_before(resume);
   KeptRecords kept;
   std::string content;
   for (const Line& line : lines) {
@@ -100,13 +73,15 @@ KeptRecords drop_void(const std::string& folder, int iteration) {
       (is_milestone ? kept.milestones : kept.at_once).push_back(record);
   }
   if (!lines.empty() && parse_json_line(lines.back().text, record)) kept.time = record.time();
+  if (content != before) metrics.replace(path, content);
 
-  std::string histograms;
+  const std::string histograms_path = file_of_run(folder, kHistogramsFile);
+  std::string all, left;
+  LinePlace begin;
+  read_lines(histograms_path, begin, [&](std::string_view line) { all.append(line) += '\n'; });
   for (const ValueHistogram& one : read_run_histograms(folder))
-    if (one.iteration() <= iteration) histograms += histogram_line(one) + '\n';
-  replace(metrics, content, all);
-  const std::string path = file_of_run(folder, kHistogramsFile);
-  replace(path, histograms, text_of_file(path));
+    if (one.iteration() <= iteration) left += histogram_line(one) + '\n';
+  if (left != all) histograms.replace(histograms_path, left);
   return kept;
 }
 

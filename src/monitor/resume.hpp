@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "monitor/append_file.hpp"
 #include "proto/run.pb.h"
 
 namespace crema {
@@ -16,7 +17,9 @@ struct KeptRecords {
 
 /// Removes from metrics.jsonl and histograms.jsonl what a run that goes on from the snapshot of
 /// `iteration` makes void, and lines that are cut; each of these names stands for a whole file at
-/// any moment. Error if that fails; readers pass over what is void then.
-KeptRecords drop_void(const std::string& folder, int iteration);
+/// any moment, and the files, which are open, go on as those. Error if that fails; readers pass
+/// over what is void then.
+KeptRecords drop_void(const std::string& folder, int iteration, AppendFile& metrics,
+                      AppendFile& histograms);
 
 }  // namespace crema

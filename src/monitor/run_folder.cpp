@@ -9,13 +9,12 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <sstream>
+#include <optional>
 
 #include "crema/error.hpp"
-#include "model/whole_file.hpp"
+#include "model/text_file.hpp"
 #include "monitor/append_file.hpp"
+#include "monitor/run_lines.hpp"
 
 namespace crema {
 namespace fs = std::filesystem;
@@ -39,30 +38,6 @@ int64_t greatest_number(const std::string& base, const std::string& name) {
     greatest = std::max(greatest, number_of(entry->path().filename().string(), name));
   }
   return greatest;
-}
-
-/// The file's text; none if there is no such file. Error if it cannot be read.
-std::string text_of(const std::string& path, bool* there) {
-  std::error_code unknown;
-  *there = fs::exists(path, unknown);
-  if (!fs::is_regular_file(path, unknown)) return {};  // a device has no end
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream read;
-  if (!file.is_open()) throw Error("cannot read '", path, "': ", std::strerror(errno)).about(path);
-  read << file.rdbuf();
-  if (file.bad()) throw Error("cannot read '", path, "'").about(path);
-  return std::move(read).str();
-}
-
-void for_each_line(const std::string& folder, std::string_view name,
-                   const std::function<void(std::string_view)>& body) {
-  bool there = false;
-  const std::string all = text_of(file_of_run(folder, name), &there);
-  for (size_t begin = 0; begin < all.size();) {
-    const size_t end = std::min(all.find('\n', begin), all.size());
-    body(std::string_view(all).substr(begin, end - begin));
-    begin = end + 1;
-  }
 }
 
 }  // namespace
@@ -133,12 +108,13 @@ bool parse_json_line(std::string_view line, google::protobuf::Message& message) 
 
 RunInfo read_run_info(const std::string& folder) {
   const std::string path = file_of_run(folder, kRunInfoFile);
-  bool there = false;
-  const std::string json = text_of(path, &there);
+  const std::optional<std::string> json = text_of_file(path);
   RunInfo info;
-  if (!there)
-    throw Error("'", folder, "' is no folder of a run: it has no ", kRunInfoFile).about(path);
-  if (!parse_json_line(json, info)) throw Error("'", path, "' is damaged").about(path);
+  if (!json)
+    throw Error("'", folder, "' is no folder of a run: it has no ", kRunInfoFile,
+                " that can be read")
+        .about(path);
+  if (!parse_json_line(*json, info)) throw Error("'", path, "' is damaged").about(path);
   return info;
 }
 
@@ -149,48 +125,39 @@ void write_run_info(const std::string& folder, const RunInfo& info) {
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(info, &json, options);
   if (!status.ok()) throw Error("cannot write ", kRunInfoFile, ": ", status.ToString());
-  WholeFile file(file_of_run(folder, kRunInfoFile));
-  file.append(json);
-  file.finish();
-}
-
-bool is_void(const RunRecord& record, int iteration) {
-  switch (record.kind()) {
-    case RunRecord::START:
-    case RunRecord::RESUME:
-      return false;
-    case RunRecord::TEST:
-      return record.iteration() >= iteration;
-    default:
-      return record.iteration() > iteration;
-  }
+  write_text_unsynced(file_of_run(folder, kRunInfoFile), json);
 }
 
 std::vector<RunRecord> read_run_records(const std::string& folder) {
   std::vector<RunRecord> records;
-  for_each_line(folder, kMetricsFile, [&](std::string_view line) {
+  LinePlace place;
+  read_lines(file_of_run(folder, kMetricsFile), place, [&](std::string_view line) {
     RunRecord record;
     if (!parse_json_line(line, record)) return;
-    if (record.kind() == RunRecord::RESUME) {
-      std::erase_if(records,
-                    [&](const RunRecord& one) { return is_void(one, record.iteration()); });
+    if (goes_back(record)) {
+      std::erase_if(records, [&](const RunRecord& one) {
+        return makes_void(record, one.kind(), one.iteration());
+      });
     }
     records.push_back(std::move(record));
   });
   return records;
 }
 
+void add_histogram(std::vector<ValueHistogram>& all, ValueHistogram one) {
+  if (!all.empty() && one.iteration() < all.back().iteration()) {
+    std::erase_if(
+        all, [&](const ValueHistogram& before) { return before.iteration() >= one.iteration(); });
+  }
+  all.push_back(std::move(one));
+}
+
 std::vector<ValueHistogram> read_run_histograms(const std::string& folder) {
   std::vector<ValueHistogram> histograms;
-  for_each_line(folder, kHistogramsFile, [&](std::string_view line) {
+  LinePlace place;
+  read_lines(file_of_run(folder, kHistogramsFile), place, [&](std::string_view line) {
     ValueHistogram one;
-    if (!parse_json_line(line, one)) return;
-    if (!histograms.empty() && one.iteration() < histograms.back().iteration()) {
-      std::erase_if(histograms, [&](const ValueHistogram& before) {
-        return before.iteration() >= one.iteration();
-      });
-    }
-    histograms.push_back(std::move(one));
+    if (parse_json_line(line, one)) add_histogram(histograms, std::move(one));
   });
   return histograms;
 }

@@ -48,17 +48,14 @@ RunInfo read_run_info(const std::string& folder);
 /// Writes run.json; the name stands for a whole file at any moment.
 void write_run_info(const std::string& folder, const RunInfo& info);
 
-/// The records of metrics.jsonl that hold, in order: without those that a RESUME behind them makes
-/// void, and without lines that are cut or damaged. None where there is no such file. Error if it
-/// cannot be read.
+/// The records of metrics.jsonl that hold, in order: without those that a later one makes void
+/// (monitor/run_lines.hpp), and without lines that are cut or damaged. None where there is no such
+/// file. Error if it cannot be read.
 std::vector<RunRecord> read_run_records(const std::string& folder);
-/// The same of histograms.jsonl: one that goes back in iterations makes void what is before it from
-/// its iteration on.
+/// The same of histograms.jsonl.
 std::vector<ValueHistogram> read_run_histograms(const std::string& folder);
-
-/// Whether a run that goes on from the snapshot of `iteration` makes the record again, or has to
-/// do without it: a TEST of that iteration is made again, as is everything later. START, RESUME and
-/// SNAPSHOT of that iteration stay.
-bool is_void(const RunRecord& record, int iteration);
+/// Adds a line of histograms.jsonl: one that goes back in iterations makes void what is before it
+/// from its iteration on.
+void add_histogram(std::vector<ValueHistogram>& all, ValueHistogram one);
 
 }  // namespace crema

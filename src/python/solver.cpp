@@ -65,6 +65,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
       log_snapshot(path);
       call(on_snapshot, path);
     };
+    solver_->on_note = [this](const std::string& text) { call(on_note, text); };
   }
   ~SolverHolder() {
     if (is_forked()) {  // the threads that it would wait for are not in this process
@@ -149,7 +150,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
   }
 
   /// Callables, or None.
-  nb::object before_iteration, before_update, on_iteration, on_test, on_snapshot;
+  nb::object before_iteration, before_update, on_iteration, on_test, on_snapshot, on_note;
 
  private:
   SharedNet shared(Net& net) {
@@ -288,6 +289,49 @@ void bind_hook(nb::class_<SharedSolver>& type, const char* name, nb::object Solv
       nb::for_setter(nb::arg("hook").none()));
 }
 
+/// As texts of Python; "" for none.
+const char* to_string(SolverEnd end) {
+  switch (end) {
+    case SolverEnd::none:
+      break;
+    case SolverEnd::finished:
+      return "finished";
+    case SolverEnd::stopped:
+      return "stopped";
+    case SolverEnd::early:
+      return "early";
+    case SolverEnd::time_over:
+      return "time_over";
+  }
+  return "";
+}
+
+void bind_trials(nb::module_& module) {
+  nb::class_<RateCurve>(module, "RateCurve", "What the losses say of learning rates.")
+      .def_prop_ro(
+          "steps",
+          [](const RateCurve& curve) {
+            nb::list steps;
+            for (const RateCurve::Step& step : curve.steps)
+              steps.append(nb::make_tuple(step.rate, step.loss, step.smoothed));
+            return steps;
+          },
+          "(rate, loss, smoothed loss) of each iteration.")
+      .def_ro("diverged", &RateCurve::diverged, "Whether it ended before its last rate.")
+      .def_ro("steepest", &RateCurve::steepest,
+              "The rate where the smoothed loss falls fastest; None where it does not fall.")
+      .def_ro("tenth_of_least", &RateCurve::tenth_of_least,
+              "A tenth of the rate where the smoothed loss is least; None where it does not fall.");
+  nb::class_<BatchResult>(module, "BatchResult", "A size of the batch that was tried.")
+      .def_ro("batch", &BatchResult::batch, "The records in a batch of each data layer.")
+      .def_ro("planned", &BatchResult::planned, "The bytes that the plan of the nets takes.")
+      .def_ro("fits", &BatchResult::fits, "Whether it fits into the memory.")
+      .def_ro("seconds", &BatchResult::seconds, "The time of one iteration; 0: it was not timed.")
+      .def_ro("images_per_second", &BatchResult::images, "The records a second.")
+      .def_ro("data_wait", &BatchResult::data_wait,
+              "The part of the time that forward waited for data, 0 to 1.");
+}
+
 void bind_reports(nb::module_& module) {
   nb::class_<IterationReport>(module, "IterationReport", "What an iteration gave.")
       .def_ro("iteration", &IterationReport::iteration, "The number of the iteration, from 0.")
@@ -339,6 +383,7 @@ void bind_reports(nb::module_& module) {
 
 void bind_solver(nb::module_& module) {
   bind_reports(module);
+  bind_trials(module);
   nb::class_<SharedSolver> type(module, "Solver", nb::is_weak_referenceable());
   type.def("__init__", make_solver, nb::arg("context"), nb::arg("source"), nb::arg("kind"),
            nb::kw_only(), nb::arg("type").none(), nb::arg("set"), nb::arg("weights").none(),
@@ -369,6 +414,23 @@ void bind_solver(nb::module_& module) {
   type.def("test", [](const SharedSolver& self) {
     return self.holder->alone([&] { return self.holder->solver().test(); });
   });
+  type.def_prop_ro("end",
+                   [](const SharedSolver& self) { return to_string(self.holder->solver().end()); });
+  type.def(
+      "try_rates",
+      [](const SharedSolver& self, double first, double last, int steps, double smoothing,
+         double stop) {
+        const RateTrial trial{first, last, steps, smoothing, stop};
+        return self.holder->alone([&] { return self.holder->solver().try_rates(trial); });
+      },
+      nb::arg("first"), nb::arg("last"), nb::arg("steps"), nb::arg("smoothing"), nb::arg("stop"));
+  type.def(
+      "try_batches",
+      [](const SharedSolver& self, size_t memory, int64_t most, int iterations) {
+        const BatchTrial trial{memory, most, iterations};
+        return self.holder->alone([&] { return self.holder->solver().try_batches(trial); });
+      },
+      nb::arg("memory"), nb::arg("most"), nb::arg("iterations"));
   type.def("apply_update", [](const SharedSolver& self) {
     self.holder->alone([&] {
       self.holder->solver().apply_update();
@@ -409,6 +471,7 @@ void bind_solver(nb::module_& module) {
   bind_hook(type, "on_iteration", &SolverHolder::on_iteration);
   bind_hook(type, "on_test", &SolverHolder::on_test);
   bind_hook(type, "on_snapshot", &SolverHolder::on_snapshot);
+  bind_hook(type, "on_note", &SolverHolder::on_note);
 }
 
 }  // namespace crema::python

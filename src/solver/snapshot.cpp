@@ -404,6 +404,12 @@ SavedSnapshot newest_whole_snapshot(const std::string& prefix, bool average, Con
   for (const std::string& path : snapshots_of(prefix, &written_last)) {
     const std::string damage = why_damaged(path, average, &found);
     if (damage.empty()) {
+      // Killed while a run that had gone back (on_nan) was removing the later states.
+      SavedSnapshot last;
+      if (path != written_last && why_damaged(written_last, average, &last).empty() &&
+          last.state.rollbacks() > found.state.rollbacks() &&
+          last.state.seed() == found.state.seed())
+        return last;
       if (newest.empty() && path != written_last)
         context.log(Severity::warning,
                     text("'", path, "' has the most iterations, but '", written_last,

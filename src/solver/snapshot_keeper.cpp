@@ -98,19 +98,24 @@ bool SnapshotKeeper::remove(int iteration, Context& context) const {
   std::vector<const char*> endings = {".solverstate", ".caffemodel"};
   if (averaged_.count(iteration) != 0) endings.push_back("_ema.caffemodel");
   bool all = true;
-  for (const char* ending : endings) {
-    const fs::path path = stem + ending + format;
-    std::error_code failed;
-    // What took the name since, such as a link, is not of this run.
-    if (!fs::is_regular_file(fs::symlink_status(path, failed))) continue;
-    fs::remove(path, failed);
-    if (failed) {
-      all = false;
-      context.log(Severity::warning,
-                  text("cannot remove the old snapshot '", path.string(), "': ", failed.message()));
-    }
-  }
+  for (const char* ending : endings) all = remove_file(stem + ending + format, context) && all;
   return all;
+}
+
+bool SnapshotKeeper::remove_file(const std::string& path, Context& context) {
+  std::error_code failed;
+  // What took the name since, such as a link, is not of this run.
+  if (!fs::is_regular_file(fs::symlink_status(path, failed))) return true;
+  fs::remove(path, failed);
+  if (failed)
+    context.log(Severity::warning,
+                text("cannot remove the old snapshot '", path, "': ", failed.message()));
+  return !failed;
+}
+
+void SnapshotKeeper::undo(const std::vector<int>& iterations, Context& context) const {
+  for (const int of : iterations)
+    remove_file(text(snapshot_stem(prefix_, of), ".solverstate", hdf5_ ? ".h5" : ""), context);
 }
 
 void SnapshotKeeper::save(int iteration, std::optional<double> value, SolverState& state) const {

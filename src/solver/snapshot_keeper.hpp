@@ -44,6 +44,10 @@ class SnapshotKeeper {
   /// next snapshot.
   void written(int iteration, std::optional<double> value, Context& context);
 
+  /// The run has gone back before the snapshots of these iterations: removes their states, so that
+  /// no run continues from them. Their weights stay, until the run writes them anew.
+  void undo(const std::vector<int>& iterations, Context& context) const;
+
   /// What the state of the snapshot of `iteration`, which is about to be written, says of these;
   /// `value` as for written().
   void save(int iteration, std::optional<double> value, SolverState& state) const;
@@ -61,6 +65,7 @@ class SnapshotKeeper {
   bool compares(const SolverState& state) const;
   /// Returns false if a file cannot be removed.
   bool remove(int iteration, Context& context) const;
+  static bool remove_file(const std::string& path, Context& context);
 
   std::string prefix_;
   bool hdf5_;

@@ -128,6 +128,9 @@ class Trainer {
   /// Back to a snapshot with a lower rate, within the handler of the error. Throws it where the
   /// settings, or the number of times, do not allow that.
   void go_back(const NotFiniteError& error);
+  /// Writes the snapshot that the run went back to anew, so that a run that is resumed goes on as
+  /// this one does. The later ones, of these iterations, lose their states.
+  void save_rollback(const std::vector<int>& undone);
   /// The newest snapshot of this run to go back to.
   SavedSnapshot snapshot_behind_failure(const std::string& why);
   /// As advance(). Where the memory does not suffice, once more with half the batch.

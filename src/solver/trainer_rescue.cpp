@@ -59,6 +59,7 @@ void Trainer::go_back(const NotFiniteError& error) {
   // Behind the batch that failed: if a record is at fault, it does not come again at once.
   const std::vector<RecordCursor> places = positions();
   const int failed = iteration_;
+  std::vector<int> undone = keeper_->on_disk();
   restore_from(found, true);
   for (size_t i = 0; i < sources_.size(); ++i) sources_[i]->set_cursor(places[i]);
   positions_.clear();
@@ -70,6 +71,23 @@ void Trainer::go_back(const NotFiniteError& error) {
             iteration_, " and on with ", rate_factor_, " of the rate, lr = ", rate(),
             " (on_nan: ", rollbacks_, " of ", param_->rollback_most(),
             " times); its data go on behind the batch that failed. The failure: ", what));
+  std::erase_if(undone, [&](int of) { return of <= iteration_; });
+  save_rollback(undone);
+}
+
+void Trainer::save_rollback(const std::vector<int>& undone) {
+  std::string path;
+  try {
+    path = write_files({});
+  } catch (const Error& error) {
+    context_.log(Severity::warning, text("the snapshot of iteration ", iteration_,
+                                         " does not say that the run went back to it, training "
+                                         "goes on: ",
+                                         error.what()));
+    return;
+  }
+  keeper_->undo(undone, context_);
+  if (hooks_.on_snapshot) hooks_.on_snapshot(path);
 }
 
 SavedSnapshot Trainer::snapshot_behind_failure(const std::string& why) {

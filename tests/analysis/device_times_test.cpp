@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "analysis/device_net.hpp"
 #include "support/fake_context.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
@@ -14,17 +15,10 @@
 namespace crema {
 namespace {
 
+using test::kDeviceNet;
 using test::net_param;
 using testing::DoubleEq;
 using testing::ElementsAre;
-
-// All of it runs on the device. Concat is one kernel.
-constexpr const char* kNet = R"(
-layer { name: "x" type: "Input" top: "x" top: "label"
-        input_param { shape { dim: 2 dim: 3 dim: 4 dim: 4 } shape { dim: 2 dim: 4 dim: 4 } } }
-layer { name: "lrn" type: "LRN" bottom: "x" top: "lrn" }
-layer { name: "cat" type: "Concat" bottom: "x" bottom: "lrn" top: "cat" }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "cat" bottom: "label" top: "loss" })";
 
 DeviceNotes only(const DeviceNotes& notes, std::initializer_list<std::string_view> words) {
   DeviceNotes found;
@@ -44,7 +38,7 @@ TEST(DeviceTimes, NothingWaitsBetweenSteps) {
   for (const bool with_backward : {false, true}) {
     SCOPED_TRACE(with_backward);
     FakeContext fake;
-    Net net(net_param(text("force_backward: true", kNet)), fake.context());
+    Net net(net_param(text("force_backward: true", kDeviceNet)), fake.context());
     std::vector<int> whole;
     DeviceTiming timing{.iterations = 2, .with_backward = with_backward};
     timing.iterate = [&](int iterations) { whole.push_back(iterations); };
@@ -81,7 +75,7 @@ TEST(DeviceTimes, NothingWaitsBetweenSteps) {
 TEST(DeviceTimes, WithoutASolverPassesAreIterations) {
   if (test::kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA";
   FakeContext fake;
-  Net net(net_param(text("force_backward: true", kNet)), fake.context());
+  Net net(net_param(text("force_backward: true", kDeviceNet)), fake.context());
   const DeviceTimes times = time_on_device(net, {.iterations = 3});
   EXPECT_THAT(times.iteration, DoubleEq(times.whole_forward + times.whole_backward));
   EXPECT_GT(times.iteration, 0);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "analysis/device_net.hpp"
 #include "analysis/device_times.hpp"
 #include "analysis/layer_costs.hpp"
 #include "analysis/trace.hpp"
@@ -21,17 +22,10 @@ namespace crema {
 namespace {
 
 using test::Json;
+using test::kDeviceNet;
 using test::net_param;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-// All of it runs on the device. Concat is one kernel.
-constexpr const char* kNet = R"(
-layer { name: "x" type: "Input" top: "x" top: "label"
-        input_param { shape { dim: 2 dim: 3 dim: 4 dim: 4 } shape { dim: 2 dim: 4 dim: 4 } } }
-layer { name: "lrn" type: "LRN" bottom: "x" top: "lrn" }
-layer { name: "cat" type: "Concat" bottom: "x" bottom: "lrn" top: "cat" }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "cat" bottom: "label" top: "loss" })";
 
 size_t count(const std::vector<SpanRecord>& spans, SpanKind kind, const std::string& name) {
   return static_cast<size_t>(std::ranges::count_if(
@@ -58,7 +52,7 @@ void expect_nested(std::vector<std::pair<double, double>> spans) {
 TEST(Profile, EachStepIsARangeOfTheDeviceAndNothingWaits) {
   if (test::kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA";
   FakeContext fake;
-  Net net(net_param(text("force_backward: true", kNet)), fake.context());
+  Net net(net_param(text("force_backward: true", kDeviceNet)), fake.context());
   int updates = 0;
   const ProfileRun run = profile_net(net, {.iterations = 1, .update = [&] { ++updates; }});
   EXPECT_EQ(updates, kFirstIterations + 1);
@@ -103,7 +97,7 @@ TEST(Profile, EachStepIsARangeOfTheDeviceAndNothingWaits) {
 
 TEST(Profile, OnTheHostEachStepIsThereInBothPasses) {
   Context context({.tune = false});
-  Net net(net_param(text("force_backward: true", kNet)), context);
+  Net net(net_param(text("force_backward: true", kDeviceNet)), context);
   const int64_t start = span_clock();
   const ProfileRun run = profile_net(net, {.iterations = 3});
   const double wall = static_cast<double>(span_clock() - start);
@@ -138,7 +132,7 @@ TEST(Profile, OnTheHostEachStepIsThereInBothPasses) {
 
 TEST(Profile, ForwardAloneHasNoBackwardAndNoUpdate) {
   Context context({.tune = false});
-  Net net(net_param(kNet), context, {.phase = Phase::test});
+  Net net(net_param(kDeviceNet), context, {.phase = Phase::test});
   const ProfileRun run = profile_net(net, {.iterations = 2, .with_backward = false});
   // An iteration, its pass, and the steps of it.
   EXPECT_EQ(run.threads.at(0).spans.size(), 2 * (2 + net.steps().size()));

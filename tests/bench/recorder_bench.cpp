@@ -11,6 +11,7 @@
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
 #include "monitor/recorder.hpp"
+#include "monitor/report/report.hpp"
 #include "monitor/run_folder.hpp"
 #include "proto/solver.pb.h"
 #include "support/temp_folder.hpp"
@@ -49,6 +50,8 @@ int run(const std::string& file, int threads, int iterations) {
   const auto begin = Clock::now();
   const RunInfo info = describe_run(solver, param);
   Recorder recorder(solver, param, info, make_numbered_run(folder.path("runs"), info.net()));
+  // As `crema train` does behind snapshots.
+  recorder.on_folder_changed = [&recorder] { write_report(recorder.folder()); };
   recorder.attach();
   const double starting = seconds_since(begin);
   solver.on_iteration = timed(solver.on_iteration, recording);

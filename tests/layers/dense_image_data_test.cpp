@@ -60,6 +60,14 @@ TEST_F(DenseImageData, GivesImagesAndMaps) {
   EXPECT_EQ(test::source_of(run).record_key(1), "line 3: " + (folder_ / "b.ppm"));
 }
 
+TEST_F(DenseImageData, TracesHaveItsMaps) {
+  const auto spans = test::spans_of(
+      layer(twins("a", 4, 5) + twins("b", 4, 5), "batch_size: 2 is_color: false"), 3);
+  // Of each image and of each map.
+  for (const SpanKind kind : {SpanKind::decode, SpanKind::transform})
+    EXPECT_GE(spans.count(kind) > 0 ? spans.at(kind) : 0, 12) << to_string(kind);
+}
+
 TEST_F(DenseImageData, DividesLabelsWithoutTheFraction) {
   folder_.write("a.pgm", test::pgm(1, 3, "abc"));
   folder_.write("m.pgm", test::pgm(1, 3, std::string("\0\x7f\xff", 3)));

@@ -98,6 +98,12 @@ TEST_F(Hdf5Layers, ShuffleDrawsFilesAndTheRowsOfEach) {
   EXPECT_NE(next_values(differs, 3), next_values(again, 3));
 }
 
+TEST_F(Hdf5Layers, TracesHaveItsRowsAndFiles) {
+  const auto spans = test::spans_of(layer(three_files(), "batch_size: 8"), 3);
+  EXPECT_GE(spans.count(SpanKind::read) > 0 ? spans.at(SpanKind::read) : 0, 24);
+  EXPECT_GE(spans.count(SpanKind::decode) > 0 ? spans.at(SpanKind::decode) : 0, 9);
+}
+
 TEST_F(Hdf5Layers, ResumesAtItsCursor) {
   const std::string list = three_files();
   test::expect_resumes(layer(list, "batch_size: 3"), 4);

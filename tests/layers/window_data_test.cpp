@@ -129,6 +129,12 @@ TEST_F(WindowData, BackgroundComesFirstThenForeground) {
   EXPECT_NE(source_of(run).record_key(0).find("a.ppm, window of line "), std::string::npos);
 }
 
+TEST_F(WindowData, TracesHaveItsWindows) {
+  const auto spans = test::spans_of(layer(windows(), "batch_size: 4 bg_threshold: 0.3"), 3);
+  for (const SpanKind kind : {SpanKind::read, SpanKind::decode, SpanKind::transform})
+    EXPECT_GE(spans.count(kind) > 0 ? spans.at(kind) : 0, 12) << to_string(kind);
+}
+
 TEST_F(WindowData, WarpsPixelsWithMeanAndScale) {
   const std::string one = "# 0\na.ppm\n3\n4\n6\n1\n1 1.0 1 1 2 2\n";
   LayerRun run(layer(one, "batch_size: 1 fg_fraction: 1 scale: 2", "crop_size: 2 mean_value: 1"));

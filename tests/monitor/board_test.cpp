@@ -336,6 +336,12 @@ TEST_F(BoardTest, ComparesChosenRunsAndTrials) {
   const std::string chosen = board.answer(get("/compare?run=a-1&run=s%2F1&run=a-1")).body;
   EXPECT_TRUE(has(chosen, "Comparison of 2 runs")) << chosen;
   EXPECT_TRUE(has(chosen, "href=\"/run/s/1\"")) << chosen;
+  // Above the table the names are links alone.
+  const std::string head = chosen.substr(0, chosen.find("What was reached"));
+  size_t count = 0;
+  for (size_t at = 0; (at = head.find(">s/1<", at)) != std::string::npos; ++at) ++count;
+  EXPECT_EQ(count, 1U) << head;
+  EXPECT_FALSE(has(head, "a-1, s/1")) << head;
   const std::string trials = board.answer(get("/compare?parent=s")).body;
   EXPECT_TRUE(has(trials, "Comparison of 2 runs")) << trials;
   EXPECT_FALSE(has(trials, "href=\"/run/a-1\"")) << trials;

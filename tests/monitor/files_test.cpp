@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <climits>
 #include <cmath>
 #include <csignal>
@@ -185,6 +186,41 @@ TEST(Metrics, AResumeMakesLaterRecordsVoid) {
                                 Pair(RunRecord::TRAIN, 1), Pair(RunRecord::TRAIN, 10),
                                 Pair(RunRecord::SNAPSHOT, 10), Pair(RunRecord::RESUME, 10),
                                 Pair(RunRecord::TEST, 10), Pair(RunRecord::TRAIN, 11)));
+}
+
+// A run that goes on puts another file in the place of metrics.jsonl, and another process may ask
+// for the run at any moment.
+TEST(AppendFile, IsLockedWhileAnotherFileTakesItsPlace) {
+  const ScratchFolder folder;
+  const std::string path = folder / "lines";
+  AppendFile held;
+  ASSERT_EQ(held.open(path, true), 0);
+  ASSERT_TRUE(held.lock());
+  std::atomic<bool> is_over = false;
+  std::atomic<int> asked = 0, got = 0;
+  std::thread other([&] {
+    while (!is_over) {
+      if (!is_locked(path)) ++got;
+      ++asked;
+    }
+  });
+  for (int i = 0; i < 100 || asked < 1000; ++i) held.replace(path, text("line ", i, "\n"));
+  is_over = true;
+  other.join();
+  EXPECT_EQ(got, 0);
+  ASSERT_EQ(held.append("the next\n"), 0);
+  EXPECT_THAT(read_file(path), testing::EndsWith("\nthe next\n"));
+}
+
+TEST(AppendFile, ALockOfAFileThatLostItsNameIsNone) {
+  const ScratchFolder folder;
+  const std::string path = folder / "lines";
+  AppendFile first, second;
+  ASSERT_EQ(first.open(path, true), 0);
+  ASSERT_EQ(second.open(path, true), 0);
+  ASSERT_TRUE(first.lock());
+  first.replace(path, "a line\n");  // the file that the second one has open is free now
+  EXPECT_FALSE(second.lock());
 }
 
 TEST(AppendFile, AFullDiskLeavesWholeLines) {
@@ -409,6 +445,30 @@ TEST(Fingerprint, ChangesWithTheData) {
   EXPECT_TRUE(different.insert(data_fingerprint(path)).second);
   EXPECT_TRUE(different.insert(data_fingerprint(folder / "data.mdb")).second) << "a file";
   EXPECT_EQ(data_fingerprint(folder / "nothing"), "");
+}
+
+TEST(Fingerprint, IsQuickHoweverLargeTheDataAre) {
+  const ScratchFolder folder;
+  for (const std::string name : {"many", "deep/a", "deep/b"}) fs::create_directories(folder / name);
+  for (int i = 0; i < 6000; ++i) {
+    folder.write(text("many/", i), "");
+    folder.write(text("deep/b/", i), "");
+  }
+  folder.write("deep/a/1", "");
+  EXPECT_EQ(data_fingerprint(folder / "many"), "");
+  const std::string deep = data_fingerprint(folder / "deep");
+  folder.write("deep/b/6000", "");
+  EXPECT_EQ(data_fingerprint(folder / "deep"), deep) << "behind as many names as count";
+  folder.write("deep/a/2", "");
+  EXPECT_NE(data_fingerprint(folder / "deep"), deep);
+  // A list counts as a whole, and what it names does not.
+  std::string list;
+  for (int i = 0; i < 100000; ++i) list += text("images/", i, ".png ", i % 10, "\n");
+  folder.write("list.txt", list);
+  const std::string before = data_fingerprint(folder / "list.txt");
+  list[700000] = '#';
+  folder.write("list.txt", list);
+  EXPECT_NE(data_fingerprint(folder / "list.txt"), before);
 }
 
 TEST(GitState, ReadsTheRepository) {

@@ -1,147 +1,34 @@
-// What a training writes to its folder: all of it, once, whatever happens to the run.
+// What a training writes to its folder: all of it, once, and of a run that goes on.
 #include "monitor/recorder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "crema/parameter_arena.hpp"
-#include "model/text_format.hpp"
-#include "monitor/event_file.hpp"
-#include "monitor/run_folder.hpp"
-#include "proto/net.pb.h"
-#include "proto/solver.pb.h"
-#include "support/database.hpp"
-#include "support/expect_error.hpp"
+#include "monitor/recorder_run.hpp"
 
 namespace crema {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Place;
 using test::read_file;
+using test::RecorderTest;
+using test::ResumedTest;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 using testing::SizeIs;
-using Place = std::pair<RunRecord::Kind, int>;
-
-class RecorderTest : public ::testing::Test {
- protected:
-  RecorderTest() {
-    test::write_counting_database(folder_ / "images", 10, 3, 4, 5);
-    fs::create_directories(run());
-  }
-
-  std::string run() const { return folder_ / "runs/it-1"; }
-  std::string path(const std::string& name) const { return file_of_run(run(), name); }
-
-  SolverParameter param(const std::string& more = "") const {
-    SolverParameter made;
-    parse_text_proto(
-        text(
-            "net_param { name: 'it' "
-            "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '",
-            folder_ / "images",
-            "' batch_size: 5 backend: LMDB } transform_param { scale: 0.01 } }"
-            "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' "
-            " convolution_param { num_output: 3 kernel_size: 3 weight_filler { type: 'xavier' } } }"
-            "layer { name: 'relu' type: 'ReLU' bottom: 'conv' top: 'conv' }"
-            "layer { name: 'ip' type: 'InnerProduct' bottom: 'conv' top: 'ip' "
-            " inner_product_param { num_output: 10 weight_filler { type: 'xavier' } } }"
-            "layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' "
-            " top: 'accuracy' include { phase: TEST } }"
-            "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
-            " top: 'loss' } } test_iter: 2 test_interval: 4 base_lr: 0.05 momentum: 0.9 "
-            "lr_policy: 'fixed' display: 3 max_iter: 10 snapshot: 4 snapshot_prefix: '",
-            folder_ / "s", "' "),
-        "solver.prototxt", made);
-    if (more.empty()) return made;
-    SolverParameter others;
-    parse_text_proto(more, "more.prototxt", others);
-    made.MergeFrom(others);
-    return made;
-  }
-  Context context() {
-    return Context({.threads = 1,
-                    .tune = false,
-                    .logger = [this](Severity severity, const std::string& message) {
-                      if (severity == Severity::warning) warnings_.push_back(message);
-                    }});
-  }
-  static SolverOptions keeping() {
-    SolverOptions options;
-    options.keep_scores = true;
-    return options;
-  }
-  /// The whole run.
-  void train(const SolverParameter& solver_param) {
-    Context of = context();
-    Solver solver(solver_param, of, keeping());
-    Recorder recorder(solver, solver_param, describe_run(solver, solver_param), run());
-    recorder.attach();
-    EXPECT_TRUE(solver.solve());
-    recorder.end(RunRecord::FINISHED);
-  }
-
-  std::vector<RunRecord> records() const { return read_run_records(run()); }
-  std::vector<Place> places() const {
-    std::vector<Place> all;
-    for (const RunRecord& one : records()) all.emplace_back(one.kind(), one.iteration());
-    return all;
-  }
-  std::vector<tensorboard::Event> events() const {
-    std::set<std::string> files;
-    for (const auto& entry : fs::directory_iterator(run()))
-      if (entry.path().filename().string().starts_with(kEventsPrefix))
-        files.insert(entry.path().string());
-    std::vector<tensorboard::Event> all;
-    for (const std::string& file : files)
-      for (auto& event : read_events(file)) all.push_back(std::move(event));
-    return all;
-  }
-  /// The points of each curve, as readers of events see them: START makes void what is before it.
-  std::map<std::string, std::vector<std::pair<int64_t, float>>> curves() const {
-    std::map<std::string, std::vector<std::pair<int64_t, float>>> all;
-    for (const auto& event : events()) {
-      if (event.session_log().status() == tensorboard::SessionLog::START) {
-        for (auto& [tag, points] : all)
-          std::erase_if(points, [&](const auto& point) { return point.first >= event.step(); });
-      }
-      for (const auto& value : event.summary().value()) {
-        if (value.value_case() == tensorboard::Summary::Value::kSimpleValue)
-          all[value.tag()].emplace_back(event.step(), value.simple_value());
-      }
-    }
-    return all;
-  }
-  void expect_events_equal_records() const {
-    std::map<std::string, std::vector<std::pair<int64_t, float>>> expected;
-    for (const RunRecord& one : records()) {
-      if (one.kind() == RunRecord::TRAIN)
-        expected["train/loss"].emplace_back(one.iteration(), static_cast<float>(one.loss()));
-      if (one.kind() == RunRecord::TEST)
-        expected["test/accuracy"].emplace_back(one.iteration(),
-                                               static_cast<float>(one.outputs().at("accuracy")));
-    }
-    auto found = curves();
-    for (const auto& [tag, points] : expected) EXPECT_EQ(found[tag], points) << tag;
-  }
-
-  test::ScratchFolder folder_;
-  std::vector<std::string> warnings_;
-};
 
 TEST_F(RecorderTest, AWholeRunIsThere) {
   train(param());
@@ -269,45 +156,11 @@ TEST_F(RecorderTest, OtherHooksAreCalledToo) {
     recorder.end(RunRecord::FINISHED);
   }
   EXPECT_THAT(told, ElementsAre("test", "iteration", "iteration", "iteration", "iteration",
-                                "snapshot", "folder", "test", "folder"));
+                                "snapshot", "test", "folder"));
   solver.step(1);
   EXPECT_EQ(told.back(), "iteration") << "the hooks are given back";
   EXPECT_EQ(records().back().kind(), RunRecord::END);
 }
-
-/// A run that ends behind `stop` iterations as if it were killed, and one that goes on from the
-/// snapshot of `from`.
-class ResumedTest : public RecorderTest {
- protected:
-  void run_killed(int stop) {
-    Context of = context();
-    Solver solver(param(), of, keeping());
-    Recorder recorder(solver, param(), describe_run(solver, param()), run());
-    recorder.attach();
-    solver.step(stop);
-  }
-  void go_on(int from) {
-    Context of = context();
-    Solver solver(param(), of, keeping());
-    solver.restore(text(folder_ / "s", "_iter_", from, ".solverstate"));
-    EXPECT_EQ(solver.run_folder(), run()) << "the state names it";
-    Recorder recorder(solver, param(), describe_run(solver, param()), run(), {.resumed = true});
-    recorder.attach();
-    EXPECT_TRUE(solver.solve());
-    recorder.end(RunRecord::FINISHED);
-  }
-  std::map<Place, std::pair<double, double>> values() const {
-    std::map<Place, std::pair<double, double>> all;
-    for (const RunRecord& one : records()) {
-      if (one.kind() != RunRecord::TRAIN && one.kind() != RunRecord::TEST) continue;
-      const bool is_new =
-          all.emplace(Place(one.kind(), one.iteration()), std::pair(one.loss(), one.test_loss()))
-              .second;
-      EXPECT_TRUE(is_new) << one.ShortDebugString();
-    }
-    return all;
-  }
-};
 
 TEST_F(ResumedTest, NoPointIsThereTwice) {
   train(param());
@@ -489,11 +342,12 @@ TEST_F(ResumedTest, TheBestOfThePartBeforeCounts) {
   first.set_iteration(0);
   first.set_weights(folder_ / "s_iter_0.caffemodel");
   folder_.write("s_iter_0.caffemodel", "");
-  std::string lines = json_line(first) + "\n";
+  std::string lines;
   for (RunRecord one : records()) {
     if (one.kind() == RunRecord::TEST && one.iteration() == 0)
       (*one.mutable_outputs())["accuracy"] = 2;
     lines += json_line(one) + "\n";
+    if (one.kind() == RunRecord::START) lines += json_line(first) + "\n";
   }
   folder_.write("runs/it-1/metrics.jsonl", lines);
   go_on(4);
@@ -546,125 +400,6 @@ TEST_F(RecorderTest, LengthsInEpochsAreIterations) {
   for (const RunRecord& one : records())
     if (one.kind() == RunRecord::TRAIN) train.push_back(one.iteration());
   EXPECT_THAT(train, ElementsAre(1, 3, 5, 7)) << "a hundred displays a run";
-}
-
-TEST_F(RecorderTest, ReportsOfSnapshotsTakeLittleOfTheTime) {
-  SolverParameter solver_param = param();
-  solver_param.set_snapshot(1);
-  Context of = context();
-  Solver solver(solver_param, of);
-  Recorder recorder(solver, solver_param, describe_run(solver, solver_param), run());
-  int reports = 0;
-  recorder.on_folder_changed = [&] {
-    ++reports;
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
-  };
-  recorder.attach();
-  ASSERT_TRUE(solver.solve());
-  EXPECT_EQ(reports, 1);
-  recorder.end(RunRecord::FINISHED);
-  EXPECT_EQ(reports, 2) << "the last one is made in any case";
-}
-
-TEST_F(RecorderTest, AFullDiskIsOneWarningAndTheRunGoesOn) {
-  const SolverParameter solver_param = param();
-  train(solver_param);
-  const std::string expected = read_file(folder_ / "s_iter_10.caffemodel");
-  fs::remove_all(run());
-  fs::create_directories(run());
-  for (const char* file : {"metrics.jsonl", "histograms.jsonl"})
-    fs::create_symlink("/dev/full", path(file));
-  train(solver_param);
-  EXPECT_EQ(read_file(folder_ / "s_iter_10.caffemodel"), expected);
-  ASSERT_THAT(warnings_, SizeIs(1));
-  EXPECT_THAT(warnings_[0], HasSubstr(run()));
-  EXPECT_THAT(warnings_[0], HasSubstr("No space left on device"));
-  EXPECT_THAT(warnings_[0], HasSubstr("training goes on"));
-  // What has room is written.
-  EXPECT_EQ(read_run_info(run()).net(), "it");
-  EXPECT_THAT(curves()["train/loss"], SizeIs(4));
-}
-
-TEST_F(RecorderTest, AFolderThatVanishesIsOneWarning) {
-  const SolverParameter solver_param = param();
-  Context of = context();
-  Solver solver(solver_param, of);
-  Recorder recorder(solver, solver_param, describe_run(solver, solver_param), run());
-  recorder.attach();
-  solver.step(2);
-  fs::remove_all(run());
-  folder_.write("runs/it-1", "a file in its place");
-  EXPECT_TRUE(solver.solve());
-  recorder.end(RunRecord::FINISHED);
-  EXPECT_THAT(warnings_, SizeIs(1));
-}
-
-TEST_F(RecorderTest, ARunThatFailsSaysWhy) {
-  const SolverParameter solver_param = param(
-      "base_lr: 10000 snapshot: 0 net_param { layer { name: 'squares' type: 'Power' bottom: 'ip' "
-      "top: 'squares' power_param { power: 2 } } layer { name: 'sum' type: 'Reduction' "
-      "bottom: 'squares' top: 'sum' loss_weight: 1 } }");
-  Context of = context();
-  Solver solver(solver_param, of);
-  Recorder recorder(solver, solver_param, describe_run(solver, solver_param), run());
-  recorder.attach();
-  std::string said;
-  try {
-    solver.solve();
-    FAIL() << "the loss stays finite";
-  } catch (const Error& error) {
-    said = error.what();
-    recorder.end(RunRecord::FAILED, said);
-  }
-  const auto all = records();
-  EXPECT_EQ(all.back().kind(), RunRecord::END);
-  EXPECT_EQ(all.back().reason(), RunRecord::FAILED);
-  EXPECT_EQ(all.back().text(), said);
-  EXPECT_THAT(warnings_, Not(Contains(HasSubstr(run()))));
-  tensorboard::HParamsPluginData end;
-  for (const auto& event : events()) {
-    for (const auto& value : event.summary().value())
-      if (value.tag() == "_hparams_/session_end_info")
-        end.ParseFromString(value.metadata().plugin_data().content());
-  }
-  EXPECT_EQ(end.session_end_info().status(), tensorboard::SessionEndInfo::STATUS_FAILURE);
-}
-
-// As on_nan: ROLLBACK does, and programs by restore().
-TEST_F(RecorderTest, ASolverThatGoesBackLeavesNoPointTwice) {
-  const SolverParameter solver_param = param("display: 1");
-  Context of = context();
-  Solver solver(solver_param, of);
-  Recorder recorder(solver, solver_param, describe_run(solver, solver_param), run());
-  recorder.attach();
-  solver.step(7);
-  solver.restore(folder_ / "s_iter_4.solverstate");
-  solver.test();  // step() makes it anew
-  ASSERT_TRUE(solver.solve());
-  recorder.end(RunRecord::FINISHED);
-  std::vector<int> train, test;
-  for (const RunRecord& one : records()) {
-    if (one.kind() == RunRecord::TRAIN) train.push_back(one.iteration());
-    if (one.kind() == RunRecord::TEST) test.push_back(one.iteration());
-  }
-  EXPECT_THAT(train, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
-  EXPECT_THAT(test, ElementsAre(0, 4, 8, 10));
-  EXPECT_THAT(places(), Contains(Place(RunRecord::RESUME, 4)));
-  expect_events_equal_records();
-  EXPECT_THAT(warnings_, IsEmpty());
-}
-
-TEST_F(RecorderTest, TwoDoNotWriteOneRun) {
-  const SolverParameter solver_param = param();
-  Context of = context();
-  Solver solver(solver_param, of);
-  const RunInfo info = describe_run(solver, solver_param);
-  const Recorder recorder(solver, solver_param, info, run());
-  EXPECT_TRUE(is_run_alive(run()));
-  expect_error([&] { const Recorder other(solver, solver_param, info, run(), {.resumed = true}); },
-               {run(), "another process"});
-  expect_error([&] { const Recorder other(solver, solver_param, info, folder_ / "none"); },
-               {folder_ / "none", "No such file"});
 }
 
 }  // namespace

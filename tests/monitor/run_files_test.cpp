@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "monitor/report/display_line.hpp"
 #include "monitor/run_folder.hpp"
@@ -127,6 +128,13 @@ TEST(ReadRun, WhatAResumeMadeVoidIsLeftOut) {
     snapshots += event.kind() == RunRecord::SNAPSHOT ? 1 : 0;
   }
   EXPECT_EQ(tests, 1) << "the test at the snapshot came again";
+  // As all who read the records see it.
+  std::vector<int> displays;
+  for (const RunRecord& one : read_run_records(run.folder)) {
+    if (one.kind() == RunRecord::TRAIN) displays.push_back(one.iteration());
+    EXPECT_NE(one.kind(), RunRecord::END);
+  }
+  EXPECT_EQ(displays, iterations_of(run.loss));
   EXPECT_EQ(snapshots, 1);
   EXPECT_EQ(run.iterations, 30);
 }
@@ -165,6 +173,47 @@ TEST(ReadRun, DamagedLinesAreNamedAndLeftOut) {
   EXPECT_THAT(run.warnings[0], HasSubstr("metrics.jsonl, line 2 is damaged"));
   EXPECT_THAT(run.warnings[1], HasSubstr("metrics.jsonl, line 5 is damaged"));
   EXPECT_THAT(run.warnings[1], HasSubstr("no kind"));
+}
+
+TEST(RunReader, ReadsWhatHasCome) {
+  FakeRun fake;
+  fake.add_event(RunRecord::START, 0);
+  for (const int at : {10, 20, 30}) fake.add_display(at, at);
+  RunReader reader(fake.read().folder);
+  EXPECT_THAT(iterations_of(reader.read().loss), ElementsAre(10, 20, 30));
+  // A line that was read is not read again: one of them is another one now, of the same length.
+  const std::string path = fake.read().folder + "/metrics.jsonl";
+  std::string all = text_of_file(path).value();
+  const size_t place = all.find("\"iteration\":10,");
+  ASSERT_NE(place, std::string::npos);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(place)) << "\"iteration\":11,";
+  file.seekp(0, std::ios::end)
+      << "{\"kind\":\"TRAIN\",\"iteration\":40,\"loss\":4}\n{\"kind\":\"TR";
+  file.flush();
+  EXPECT_THAT(iterations_of(reader.read().loss), ElementsAre(10, 20, 30, 40));
+  file << "AIN\",\"iteration\":50,\"loss\":5}\nbroken\n{\"kind\":\"RESUME\",\"iteration\":20}\n";
+  file.flush();
+  const RunFiles& run = reader.read();
+  EXPECT_THAT(iterations_of(run.loss), ElementsAre(10, 20));
+  ASSERT_EQ(run.warnings.size(), 1U);
+  EXPECT_THAT(run.warnings[0], HasSubstr("metrics.jsonl, line 7 is damaged"));
+  EXPECT_THAT(iterations_of(read_run(run.folder).loss), ElementsAre(11, 20)) << "all of it";
+}
+
+TEST(RunReader, ReadsAnotherFileFromItsBeginning) {
+  FakeRun fake;
+  for (const int at : {10, 20, 30}) fake.add_display(at, at);
+  RunReader reader(fake.read().folder);
+  EXPECT_EQ(reader.read().loss.size(), 3U);
+  fake.metrics.clear();
+  for (const int at : {10, 25}) fake.add_display(at, at);
+  fake.read();  // writes the file, which is shorter
+  EXPECT_THAT(iterations_of(reader.read().loss), ElementsAre(10, 25));
+  fake.metrics.clear();
+  for (const int at : {1, 2, 3, 4, 5, 6, 7, 8}) fake.add_display(at, at);
+  fake.read();  // a longer one
+  EXPECT_THAT(iterations_of(reader.read().loss), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
 TEST(ReadRun, ManyDamagedLinesAreCounted) {

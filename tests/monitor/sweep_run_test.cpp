@@ -1,6 +1,7 @@
 // Running the trials of a sweep, and going on with it.
 #include "monitor/sweep/sweep_run.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -69,7 +70,9 @@ TEST_F(SweepRunTest, RanksTrialsAndWritesTheirRuns) {
   EXPECT_EQ(second.info.seed(), 1701U);
   EXPECT_EQ(second.state(), RunOutcome::finished);
   EXPECT_TRUE(fs::exists(sweep() + "/trial-2/snapshots/last.caffemodel"));
-  EXPECT_TRUE(fs::exists(sweep() + "/trial-2/log.txt"));
+  // In lines as those of `crema train`.
+  EXPECT_THAT(text_of_file(sweep() + "/trial-2/log.txt").value_or(""),
+              testing::ContainsRegex("^[IW][0-9]{4} [0-9:.]{15} +[0-9]+ libcrema:0\\] "));
   bool has_rate = false;
   for (const auto& setting : second.info.settings())
     has_rate = has_rate || (setting.name() == "base_lr" && setting.value() == "0.5");

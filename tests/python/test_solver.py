@@ -303,3 +303,56 @@ def test_test_nets_without_tests(solver_file):
     solver.step(11)
     assert solver.test() == []
     assert np.isfinite(solver.test_nets[0].forward()["loss"])
+
+
+def test_what_a_solver_does_by_itself_is_told(solver_file):
+    told = []
+    solver = crema.Solver(solver_file, {"test_interval": 2, "test_iter": 1, "max_iter": 20,
+                                        "snapshot": 2, "early_stop.output": "loss",
+                                        "early_stop.patience": 2, "early_stop.min_delta": 100})
+    assert solver.end == ""
+    solver.on_note = told.append
+    assert solver.solve()
+    assert solver.end == "early" and solver.iteration == 4
+    assert len(told) == 1 and "ends early" in told[0]
+    assert solver.step(1) and solver.end == "finished"
+    solver.on_iteration = lambda report: True
+    assert not solver.step(5) and solver.end == "stopped"
+
+
+def test_a_rollback_and_the_time_are_told(solver_file):
+    told, failed = [], []
+    solver = crema.Solver(solver_file, {"max_iter": 8, "snapshot": 2, "on_nan": "ROLLBACK"})
+    solver.on_note = told.append
+
+    def spoil(report):
+        if report.iteration == 4 and not failed:
+            failed.append(True)
+            solver.net.params["ip"][0].data[0] = np.nan
+
+    solver.on_iteration = spoil
+    assert solver.solve() and solver.end == "finished"
+    assert len(told) == 1 and "goes back to the snapshot of iteration 4" in told[0]
+    over = crema.Solver(solver_file, {"max_hours": 1e-9, "snapshot": 0,
+                                      "snapshot_after_train": False})
+    over.solve()
+    assert over.end == "time_over"
+
+
+def test_trials_set_all_back(solver_file, small_net):
+    solver = crema.Solver(solver_file)
+    solver.step(2)
+    before = [blob.data.copy() for blobs in solver.net.params.values() for blob in blobs]
+    curve = solver.try_rates(1e-6, 1, steps=20)
+    assert 2 <= len(curve.steps) <= 20
+    rate, loss, smoothed = curve.steps[0]
+    assert rate == pytest.approx(1e-6) and loss > 0 and smoothed > 0
+    assert curve.steepest is None or 1e-6 <= curve.steepest <= 1
+    assert isinstance(curve.diverged, bool)
+    assert solver.iteration == 2
+    after = [blob.data for blobs in solver.net.params.values() for blob in blobs]
+    assert all((a == b).all() for a, b in zip(before, after))
+    with pytest.raises(crema.Error, match="rate"):
+        solver.try_rates(-1)
+    with pytest.raises(crema.Error):
+        solver.try_batches(most=2, iterations=1)  # DummyData has no batches of other sizes

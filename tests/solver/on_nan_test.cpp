@@ -1,8 +1,10 @@
 // on_nan: ROLLBACK: a run whose loss is not finite goes back to a snapshot with a lower rate.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <filesystem>
 #include <limits>
+#include <stdexcept>
 
 #include "model/snapshot_file.hpp"
 #include "solver/database_run.hpp"
@@ -87,9 +89,55 @@ TEST_F(OnNan, AResumedRunEndsWithTheSameBits) {
     // A state that the straight run wrote behind its failure says so; this one fails by itself.
     const Course resumed = run(param, state(from), broken_record(20));
     EXPECT_EQ(resumed.values, straight.values) << from;
-    EXPECT_EQ(resumed.notes.size(), from <= 3 ? 1U : 0U) << from;
+    EXPECT_EQ(resumed.notes.size(), from < 3 ? 1U : 0U) << from;
   }
   EXPECT_THAT(log_, HasSubstr("went back 1 time (on_nan): all rates are times 0.5"));
+}
+
+// What a kill leaves right behind the second failure, of which the run went back before the
+// snapshot of the first one.
+TEST_F(OnNan, ARunThatIsKilledBehindItGoesOnAsItWouldHave) {
+  const SolverParameter param = solver_param(kRollback);
+  const auto twice = [](int& failures, bool kills) {
+    return [&failures, kills](Solver& solver) {
+      solver.before_iteration = [&solver, &failures, kills] {
+        if (solver.iteration() == 8 && failures < 2) {
+          ++failures;
+          spoil(solver);
+        } else if (kills && failures == 2) {
+          throw std::runtime_error("killed");
+        }
+      };
+    };
+  };
+  int failures = 0;
+  const Course straight = run(param, "", twice(failures, false));
+  ASSERT_EQ(straight.notes.size(), 2U);
+  EXPECT_THAT(straight.notes[1], HasSubstr("the snapshot of iteration 3"));
+  for (const bool within : {false, true}) {
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      if (entry.path().filename().string().find("_iter_") != std::string::npos)
+        fs::remove(entry.path());
+    }
+    failures = 0;
+    std::string later;
+    const auto prepare = [&](Solver& solver) {
+      twice(failures, true)(solver);
+      solver.on_note = [&](const std::string&) { later = test::read_file(state(6)); };
+    };
+    EXPECT_THROW(run(param, "", prepare), std::runtime_error);
+    EXPECT_FALSE(fs::exists(state(6))) << "the run is before it";
+    if (within) {
+      // Killed before that state was removed.
+      folder_.write("s_iter_6.solverstate", later);
+      fs::last_write_time(state(6), fs::last_write_time(state(3)) - std::chrono::seconds(1));
+    }
+    Context context = logging();
+    Solver solver(param, context);
+    EXPECT_EQ(solver.resume(), state(3));
+    ASSERT_TRUE(solver.solve());
+    EXPECT_EQ(test::params_of(solver.net()), straight.values) << within;
+  }
 }
 
 TEST_F(OnNan, GivesUpBehindSoManyTimes) {

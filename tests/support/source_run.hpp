@@ -1,7 +1,11 @@
 // A data layer outside a net.
 #pragma once
 
+#include <map>
+#include <vector>
+
 #include "core/data_source.hpp"
+#include "core/spans.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -16,6 +20,19 @@ inline std::vector<double> next_values(LayerRun& run, int batches, int top = 0) 
     all.insert(all.end(), run.top(top).begin(), run.top(top).end());
   }
   return all;
+}
+
+/// How many spans of each kind loading that many batches has.
+inline std::map<SpanKind, int> spans_of(const LayerCase& layer_case, int batches) {
+  SpanRecording recording;
+  {
+    LayerRun run(layer_case);
+    next_values(run, batches);
+  }
+  std::map<SpanKind, int> counts;
+  for (const ThreadSpans& thread : recording.finish())
+    for (const SpanRecord& span : thread.spans) ++counts[span.kind];
+  return counts;
 }
 
 /// Runs on from the position after `batches` batches, in a layer of its own, and in the same layer

@@ -9,8 +9,10 @@
 
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "support/needs.hpp"
 #include "tools/cli.hpp"
@@ -57,15 +59,23 @@ class RunningBoard {
   const std::string& said() const { return said_; }
   int port() const { return port_; }
 
-  /// All that the board answers to these bytes.
-  std::string ask(const std::string& request) const {
+  /// A connection to the board; -1 without one.
+  int connected() const {
     const int connection = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(port_));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
+      return connection;
+    ::close(connection);
+    return -1;
+  }
+  /// All that the board answers to these bytes.
+  std::string ask(const std::string& request) const {
+    const int connection = connected();
     std::string answer;
-    if (::connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    if (connection >= 0) {
       for (size_t sent = 0; sent < request.size();) {
         const ssize_t n =
             ::send(connection, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
@@ -156,6 +166,27 @@ TEST_F(BoardCliTest, RefusesWhatItIsNotFor) {
   EXPECT_TRUE(begins(board.post("/see/a-1", good + "Content-Encoding: gzip\r\n", "abc"), 415));
   // Half a request and none keep nobody else waiting.
   EXPECT_TRUE(begins(board.get("/"), 200));
+}
+
+TEST_F(BoardCliTest, ClientsThatSendNothingKeepNobodyWaiting) {
+  const RunningBoard board(path("runs"));
+  ASSERT_GT(board.port(), 0) << board.said();
+  using Clock = std::chrono::steady_clock;
+  std::vector<int> silent;
+  for (int i = 0; i < 16; ++i) silent.push_back(board.connected());
+  const std::string half = "GET / HTTP/1.1\r\nHost: loc";
+  for (const int one : silent) ::send(one, half.data(), half.size(), MSG_NOSIGNAL);
+  const auto begin = Clock::now();
+  EXPECT_TRUE(begins(board.get("/"), 200));
+  EXPECT_LT(Clock::now() - begin, std::chrono::milliseconds(2500));
+  // They are not waited for without end.
+  for (const int one : silent) {
+    char byte = 0;
+    while (::recv(one, &byte, 1, 0) > 0) {
+    }
+    ::close(one);
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
 }
 
 TEST_F(BoardCliTest, EndsAtCtrlC) {

@@ -171,7 +171,7 @@ TEST_F(SignalsTest, AHangupWritesNothingAmongFilesOfAnotherRun) {
   const std::string other = write("s_iter_7.caffemodel", "of another run");
   Training run(endless("snapshot_after_train: false"), {"--overwrite=false"}, path("log"));
   ASSERT_TRUE(run.says("Iteration 0, lr")) << run.log();
-  EXPECT_TRUE(run.says("'" + other + "' is of another run, so that signals take no snapshot"))
+  EXPECT_TRUE(run.says("'" + other + "' is of another run. Signals take no snapshot."))
       << run.log();
   run.send(SIGHUP);
   EXPECT_TRUE(run.says("no snapshot at this signal: '" + other + "'")) << run.log();

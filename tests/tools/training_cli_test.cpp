@@ -188,7 +188,7 @@ TEST_F(TrainingCli, SnapshotsOfAnotherRunStay) {
   expect_refusal(
       command + " --set base_lr=0.2",
       {"the 2 files '" + path("s") + "_*' such as", "are of another run",
-       "would write over them or take a place beside them", "--resume continues that run",
+       "This run would mix its own files with them.", "--resume continues that run.",
        "--overwrite replaces its files", "--set snapshot_prefix=" + path("s_2") + " keeps both"});
   EXPECT_EQ(read_file(path("s_iter_4.caffemodel")), before);
   // Weights alone are worth as much, but there is nothing to resume from.
@@ -289,7 +289,7 @@ TEST_F(TrainingCli, UnderThePublishedNameOtherRunsAreWarnedOf) {
   for (int i = 0; i < 2; ++i) {
     const Output run = test::run(command, caffe);
     EXPECT_EQ(run.status, 0) << run.text;
-    EXPECT_EQ(run.says("are of another run, and this one writes over them"), i == 1) << run.text;
+    EXPECT_EQ(run.says("are of another run; this run replaces them"), i == 1) << run.text;
   }
 }
 

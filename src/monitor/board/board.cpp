@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <set>
 
 #include "core/json.hpp"
@@ -21,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostContents = 24, kMostCompared = 200;
+constexpr size_t kMostContents = 24, kMostReaders = 24, kMostCompared = 200;
 constexpr uintmax_t kLargestFile = 256U << 20U;
 
 const char* words_of_status(int status) {
@@ -99,6 +100,20 @@ struct NotHere {
   std::string why;
 };
 
+/// Removes the values that nobody has used for the longest time, but for the one of `key`.
+template <class Value>
+void keep_most(std::map<std::string, std::shared_ptr<Value>>& all, size_t most,
+               const std::string& key) {
+  while (all.size() > most) {
+    auto oldest = all.end();
+    for (auto one = all.begin(); one != all.end(); ++one) {
+      if (one->first == key) continue;
+      if (oldest == all.end() || one->second->used < oldest->second->used) oldest = one;
+    }
+    all.erase(oldest);
+  }
+}
+
 const RunPlace& place_of(const std::vector<RunPlace>& places, const std::string& id) {
   const auto found = std::ranges::find(places, id, &RunPlace::id);
   if (found == places.end())
@@ -163,15 +178,26 @@ std::string Board::Content::json(const std::string& url, const std::set<std::str
 }
 
 struct Board::Row {
+  std::mutex mutex;
   std::string state;
   Clock::time_point next;  // not read again before
   ListedRun listed;
 };
 
 struct Board::Cached {
+  std::mutex mutex;
   std::string state;
-  Clock::time_point next, used;
+  Clock::time_point next;
   std::shared_ptr<const Content> content;
+  Clock::time_point used;  // of Board::mutex_
+};
+
+struct Board::Reader {
+  explicit Reader(const std::string& folder) : files(folder) {}
+
+  std::mutex mutex;
+  RunReader files;
+  Clock::time_point used;  // of Board::mutex_
 };
 
 const std::vector<std::pair<std::string, std::string>>& board_headers() {
@@ -268,7 +294,7 @@ BoardResponse Board::see(const RunPlace& place, const BoardTarget& target,
   if (!options_.see) return json_refusal(404, "this board takes no images");
   if (!place.problem.empty()) return json_refusal(404, place.problem);
   try {
-    const RunFiles run = read_run(place.folder);
+    const RunFiles run = without_curves(place);
     const std::vector<PlacedWeights> all = weights_in_run(place, run);
     const auto weights = std::ranges::find(all, target.value("weights"), &PlacedWeights::name);
     if (weights == all.end())
@@ -285,7 +311,7 @@ BoardResponse Board::measure(const RunPlace& place) {
   if (!options_.measure) return json_refusal(404, "this board measures nothing");
   if (!place.problem.empty()) return json_refusal(404, place.problem);
   try {
-    const RunFiles run = read_run(place.folder);
+    const RunFiles run = without_curves(place);
     const std::lock_guard nets_lock(nets_mutex_);
     LayerTable table = options_.measure(run);
     const std::lock_guard lock(mutex_);
@@ -315,7 +341,6 @@ BoardResponse Board::file(const RunPlace& place, const std::string& name) const 
 }
 
 std::shared_ptr<const Board::Content> Board::content_of(const BoardTarget& target) {
-  const std::lock_guard lock(mutex_);
   const std::string first = target.path.empty() ? "" : target.path[0];
   if (target.path.empty()) return list_content();
   if (first == "run" && target.path.size() > 1) {
@@ -331,70 +356,115 @@ std::shared_ptr<const Board::Content> Board::content_of(const BoardTarget& targe
 std::shared_ptr<const Board::Content> Board::cached(const std::string& key,
                                                     const std::string& state,
                                                     const std::function<Content()>& make) {
-  const auto found = contents_.find(key);
-  const auto now = Clock::now();
-  if (found != contents_.end() && (found->second.state == state || now < found->second.next)) {
-    found->second.used = now;
-    return found->second.content;
+  std::shared_ptr<Cached> entry;
+  {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Cached>& place = contents_[key];
+    if (!place) place = std::make_shared<Cached>();
+    place->used = Clock::now();
+    entry = place;
+    keep_most(contents_, kMostContents, key);
   }
-  auto content = std::make_shared<const Content>(make());
+  const std::lock_guard lock(entry->mutex);
+  const auto now = Clock::now();
+  if (entry->content && (entry->state == state || now < entry->next)) return entry->content;
+  entry->content = std::make_shared<const Content>(make());
   const auto end = Clock::now();
-  contents_[key] = {state, end + 4 * (end - now), end, content};
-  if (contents_.size() > kMostContents)
-    contents_.erase(
-        std::ranges::min_element(contents_, {}, [](const auto& one) { return one.second.used; }));
-  return content;
+  entry->state = state;
+  entry->next = end + 4 * (end - now);
+  return entry->content;
 }
 
-RunFiles Board::read_shown(const RunPlace& place) {
+void Board::with_run(const RunPlace& place, const std::function<void(const RunFiles&)>& body) {
   if (!place.problem.empty()) throw Error(place.problem);
-  RunFiles run = read_run(place.folder);
-  const auto measured = measured_.find(place.id);
-  if (!run.layers && measured != measured_.end()) run.layers = measured->second;
-  return run;
+  std::shared_ptr<Reader> reader;
+  std::optional<LayerTable> measured;
+  {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Reader>& known = readers_[place.id];
+    if (!known) known = std::make_shared<Reader>(place.folder);
+    known->used = Clock::now();
+    reader = known;
+    keep_most(readers_, kMostReaders, place.id);
+    const auto found = measured_.find(place.id);
+    if (found != measured_.end()) measured = found->second;
+  }
+  const std::lock_guard lock(reader->mutex);
+  RunFiles& run = reader->files.read();
+  if (!run.layers && measured) run.layers = std::move(measured);
+  body(run);
 }
 
-const Board::Row& Board::row_of(const RunPlace& place) {
-  Row& row = rows_[place.id];
+/// For what runs nets, while pages of the run are made.
+RunFiles Board::without_curves(const RunPlace& place) {
+  RunFiles part;
+  with_run(place, [&](const RunFiles& run) {
+    part.folder = run.folder;
+    part.info = run.info;
+    part.events = run.events;
+    part.iterations = run.iterations;
+    part.is_alive = run.is_alive;
+    part.evaluation = run.evaluation;
+    part.layers = run.layers;
+    part.solver_text = run.solver_text;
+    part.net_text = run.net_text;
+    part.test_net_texts = run.test_net_texts;
+  });
+  return part;
+}
+
+ListedRun Board::row_of(const RunPlace& place) {
+  std::shared_ptr<Row> row;
+  {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Row>& known = rows_[place.id];
+    if (!known) known = std::make_shared<Row>();
+    row = known;
+  }
+  const std::lock_guard lock(row->mutex);
   const std::string state = state_of_files(place);
   const auto now = Clock::now();
-  if (row.state == state || (!row.state.empty() && now < row.next)) return row;
-  row.state = state;
-  ListedRun& listed = row.listed = {};
+  if (row->state == state || (!row->state.empty() && now < row->next)) return row->listed;
+  row->state = state;
+  ListedRun& listed = row->listed = {};
   listed.id = place.id;
   listed.is_live = place.problem.empty() && is_run_alive(place.folder);
   try {
-    const RunFiles run = read_shown(place);
-    listed.name = run.info.name();
-    listed.net = run.info.net();
-    listed.parent = run.info.parent();
-    listed.device = run.info.device();
-    listed.state = state_words(run);
-    listed.is_bad = run.state() == RunOutcome::failed;
-    listed.iterations = run.iterations;
-    listed.max_iterations = run.info.max_iterations();
-    listed.main = main_output(run);
-    if (!run.loss.empty())
-      listed.loss = (run.smoothed_loss.empty() ? run.loss : run.smoothed_loss).back().value;
-    listed.seconds = run.time.empty() ? 0 : run.time.back().value;
-    listed.started = run.info.started();
-    listed.last_wall = run.last_wall;
+    with_run(place, [&](const RunFiles& run) {
+      listed.name = run.info.name();
+      listed.net = run.info.net();
+      listed.parent = run.info.parent();
+      listed.device = run.info.device();
+      listed.state = state_words(run);
+      listed.is_bad = run.state() == RunOutcome::failed;
+      listed.iterations = run.iterations;
+      listed.max_iterations = run.info.max_iterations();
+      listed.main = main_output(run);
+      if (!run.loss.empty())
+        listed.loss = (run.smoothed_loss.empty() ? run.loss : run.smoothed_loss).back().value;
+      listed.seconds = run.time.empty() ? 0 : run.time.back().value;
+      listed.started = run.info.started();
+      listed.last_wall = run.last_wall;
+    });
   } catch (const Error& error) {
     listed.problem = first_line_of(error);
     listed.is_live = false;
   }
   const auto end = Clock::now();
-  row.next = end + 4 * (end - now);
-  return row;
+  row->next = end + 4 * (end - now);
+  return row->listed;
 }
 
 std::shared_ptr<const Board::Content> Board::list_content() {
   const std::vector<RunPlace> places = find_runs(options_.folder);
   std::vector<ListedRun> listed;
-  for (const RunPlace& place : places) listed.push_back(row_of(place).listed);
-  std::erase_if(rows_, [&](const auto& row) {
-    return std::ranges::count(places, row.first, &RunPlace::id) == 0;
-  });
+  for (const RunPlace& place : places) listed.push_back(row_of(place));
+  {
+    const std::lock_guard lock(mutex_);
+    std::set<std::string> there;
+    for (const RunPlace& place : places) there.insert(place.id);
+    std::erase_if(rows_, [&](const auto& row) { return !there.contains(row.first); });
+  }
   const auto live = std::ranges::count(listed, true, &ListedRun::is_live);
   Content content;
   content.page.title = "Runs";
@@ -416,21 +486,22 @@ std::shared_ptr<const Board::Content> Board::run_content_of(const RunPlace& plac
     content.page.title = place.id;
     content.is_live = place.problem.empty() && is_run_alive(place.folder);
     try {
-      const RunFiles run = read_shown(place);
-      content.page = run_content(run);
-      content.weights = weights_in_run(place, run);
-      std::vector<PageSection>& sections = content.page.sections;
-      if (options_.see && !content.weights.empty())
-        sections.insert(sections.begin() + std::min<std::ptrdiff_t>(1, std::ssize(sections)),
-                        images_section());
-      if (options_.measure && !run.layers && !run.net_text.empty()) {
-        const auto net = std::ranges::find(sections, "net", &PageSection::id);
-        if (net != sections.end())
-          net->body +=
-              "<p><button type=\"button\" id=\"measure\">Find shapes and times of the "
-              "layers</button> <span id=\"measure-state\" class=\"faint\" "
-              "role=\"status\"></span></p>\n";
-      }
+      with_run(place, [&](const RunFiles& run) {
+        content.page = run_content(run);
+        content.weights = weights_in_run(place, run);
+        std::vector<PageSection>& sections = content.page.sections;
+        if (options_.see && !content.weights.empty())
+          sections.insert(sections.begin() + std::min<std::ptrdiff_t>(1, std::ssize(sections)),
+                          images_section());
+        if (options_.measure && !run.layers && !run.net_text.empty()) {
+          const auto net = std::ranges::find(sections, "net", &PageSection::id);
+          if (net != sections.end())
+            net->body +=
+                "<p><button type=\"button\" id=\"measure\">Find shapes and times of the "
+                "layers</button> <span id=\"measure-state\" class=\"faint\" "
+                "role=\"status\"></span></p>\n";
+        }
+      });
     } catch (const Error& error) {
       content.page.head = text("<h1>", html(place.id), "</h1>\n<p class=\"fail\" role=\"alert\">",
                                html(first_line_of(error)), "</p>\n");
@@ -450,7 +521,7 @@ std::shared_ptr<const Board::Content> Board::comparison_of(const BoardTarget& ta
   const std::string parent = target.value("parent");
   if (!parent.empty()) {
     for (const RunPlace& place : places) {
-      if (row_of(place).listed.parent == parent) chosen.push_back(place);
+      if (row_of(place).parent == parent) chosen.push_back(place);
     }
   }
   for (const auto& [name, id] : target.query) {
@@ -473,9 +544,10 @@ std::shared_ptr<const Board::Content> Board::comparison_of(const BoardTarget& ta
     std::string problems, links;
     for (const RunPlace& place : chosen) {
       try {
-        RunFiles run = read_shown(place);
-        run.info.set_name(place.id);
-        runs.push_back(std::move(run));
+        with_run(place, [&](const RunFiles& run) {
+          runs.push_back(run);
+          runs.back().info.set_name(place.id);
+        });
         content.is_live = content.is_live || is_run_alive(place.folder);
         links += text("<a href=\"/run/", encoded_path(place.id), "\">", html(place.id), "</a> ");
       } catch (const Error& error) {

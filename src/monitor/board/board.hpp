@@ -19,6 +19,8 @@
 
 namespace crema {
 
+struct ListedRun;  // monitor/board/pages.hpp
+
 struct BoardRequest {
   std::string method = "GET";
   std::string target;                    // as it came, with its query, not decoded
@@ -76,6 +78,7 @@ class Board {
   struct Content;
   struct Row;
   struct Cached;
+  struct Reader;
 
   BoardResponse route(const BoardRequest& request);
   BoardResponse see(const RunPlace& place, const BoardTarget& target, const std::string& image);
@@ -86,17 +89,22 @@ class Board {
   std::shared_ptr<const Content> list_content();
   std::shared_ptr<const Content> run_content_of(const RunPlace& place);
   std::shared_ptr<const Content> comparison_of(const BoardTarget& target);
-  const Row& row_of(const RunPlace& place);
-  RunFiles read_shown(const RunPlace& place);
+  ListedRun row_of(const RunPlace& place);
+  /// Calls body(run) with the files as they are now, one thread at a time for each run.
+  void with_run(const RunPlace& place, const std::function<void(const RunFiles&)>& body);
+  RunFiles without_curves(const RunPlace& place);
   std::shared_ptr<const Content> cached(const std::string& key, const std::string& state,
                                         const std::function<Content()>& make);
 
   BoardOptions options_;
-  std::mutex mutex_;  // of what follows
-  std::map<std::string, Cached> contents_;
-  std::map<std::string, Row> rows_;             // by run
-  std::map<std::string, LayerTable> measured_;  // by run
-  std::mutex nets_mutex_;                       // of see and measure
+  // Of the four maps, for a moment. What is in the first three has a mutex of its own, so that who
+  // waits for one run's page holds nobody else. Those are taken in this order.
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Cached>> contents_;
+  std::map<std::string, std::shared_ptr<Row>> rows_;        // by run
+  std::map<std::string, std::shared_ptr<Reader>> readers_;  // by run
+  std::map<std::string, LayerTable> measured_;              // by run
+  std::mutex nets_mutex_;                                   // of see and measure
 };
 
 }  // namespace crema

@@ -124,8 +124,7 @@ class Comparison {
   PageContent content() {
     const std::string curves = curves_part();
     std::string title = text("Comparison of ", runs_.size(), " runs");
-    std::string head =
-        text("<h1>", html(title), "</h1>\n<p class=\"faint\">", html(joined(names_)), "</p>\n");
+    std::string head = text("<h1>", html(title), "</h1>\n");
     for (size_t i = 0; i < runs_.size(); ++i) {
       for (const std::string& warning : runs_[i].warnings)
         head += text("<p class=\"note\">", html(names_[i] + ": " + warning), "</p>\n");

@@ -581,7 +581,7 @@ std::string run_report(const RunFiles& run) { return page(run_content(run)); }
 
 std::vector<std::string> write_report(const std::string& folder) {
   const RunFiles run = read_run(folder);
-  write_text_atomically((fs::path(folder) / "report.html").string(), run_report(run));
+  write_text_unsynced((fs::path(folder) / "report.html").string(), run_report(run));
   return run.warnings;
 }
 

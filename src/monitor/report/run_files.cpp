@@ -3,81 +3,66 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "monitor/report/display_line.hpp"
 #include "monitor/run_folder.hpp"
+#include "monitor/run_lines.hpp"
 
 namespace crema {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A text of lines that are objects of JSON. Calls read(line, number) for each; what it throws is a
-/// warning, but for an unfinished last line.
-template <class Read>
-void read_lines(const std::string& folder, const char* name, std::vector<std::string>& warnings,
-                const Read& read) {
-  std::error_code unknown;
-  if (!fs::is_regular_file(fs::path(folder) / name, unknown)) return;  // a device has no end
-  std::ifstream in(fs::path(folder) / name, std::ios::binary);
-  constexpr int kMostNamed = 5;
-  int line_number = 0, damaged = 0;
-  for (std::string line; std::getline(in, line);) {
-    const bool is_unfinished = in.eof();
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    try {
-      read(line);
-    } catch (const Error& error) {
-      if (is_unfinished) break;  // the run was killed while it wrote
-      if (++damaged <= kMostNamed)
-        warnings.push_back(text(name, ", line ", line_number,
-                                " is damaged and left out: ", printable(error.what())));
-    }
+/// The curves of displays; epoch and time are of tests, too.
+std::array<Curve*, 10> display_curves(RunFiles& run) {
+  return {&run.loss,      &run.smoothed_loss, &run.rate,   &run.images_per_second,
+          &run.data_wait, &run.gradient_norm, &run.memory, &run.seconds,
+          &run.epoch,     &run.time};
+}
+
+/// The greatest iteration that a record speaks of.
+int last_iteration(RunFiles& run) {
+  int last = 0;
+  const auto look = [&](const Curve& curve) {
+    if (!curve.empty()) last = std::max(last, curve.back().iteration);
+  };
+  for (const Curve* curve : display_curves(run)) look(*curve);
+  for (const auto& [name, curve] : run.outputs) look(curve);
+  for (const auto& [net, test] : run.tests) {
+    look(test.loss);
+    for (const auto& [name, curve] : test.outputs) look(curve);
   }
-  if (damaged > kMostNamed)
-    warnings.push_back(text(name, ": ", damaged - kMostNamed, " more lines are damaged"));
+  for (const RunRecord& event : run.events)
+    if (event.kind() != RunRecord::NOTE) last = std::max(last, event.iteration());
+  return last;
 }
 
-void cut_behind(Curve& curve, int iteration) {
-  while (!curve.empty() && curve.back().iteration > iteration) curve.pop_back();
-}
-
-template <class Curves>
-void for_all_curves(RunFiles& run, const Curves& each) {
-  for (Curve* curve :
-       {&run.loss, &run.smoothed_loss, &run.rate, &run.images_per_second, &run.data_wait,
-        &run.gradient_norm, &run.memory, &run.seconds, &run.epoch, &run.time})
-    each(*curve);
-  for (auto& [name, curve] : run.outputs) each(curve);
+/// Takes out what the record makes void.
+void go_back(RunFiles& run, const RunRecord& later) {
+  const auto cut = [&](Curve& curve, RunRecord::Kind kind) {
+    while (!curve.empty() && makes_void(later, kind, curve.back().iteration)) curve.pop_back();
+  };
+  for (Curve* curve : display_curves(run)) cut(*curve, RunRecord::TRAIN);
+  for (auto& [name, curve] : run.outputs) cut(curve, RunRecord::TRAIN);
   for (auto& [net, test] : run.tests) {
-    each(test.loss);
-    for (auto& [name, curve] : test.outputs) each(curve);
+    cut(test.loss, RunRecord::TEST);
+    for (auto& [name, curve] : test.outputs) cut(curve, RunRecord::TEST);
+    std::erase_if(test.outputs, [](const auto& output) { return output.second.empty(); });
   }
-}
-
-/// Makes void what was said of iterations behind this one.
-void go_back(RunFiles& run, int iteration) {
-  for_all_curves(run, [&](Curve& curve) { cut_behind(curve, iteration); });
-  std::erase_if(run.events, [&](const RunRecord& event) {
-    return event.kind() == RunRecord::END ||
-           (event.kind() != RunRecord::RESUME && event.kind() != RunRecord::START &&
-            event.kind() != RunRecord::NOTE && event.iteration() > iteration);
+  std::erase_if(run.outputs, [](const auto& output) { return output.second.empty(); });
+  std::erase_if(run.tests, [](const auto& test) {
+    return test.second.loss.empty() && test.second.outputs.empty();
   });
-}
-
-void start_anew(RunFiles& run) {
-  for_all_curves(run, [](Curve& curve) { curve.clear(); });
-  run.outputs.clear();
-  run.tests.clear();
-  run.events.clear();
+  std::erase_if(run.events, [&](const RunRecord& event) {
+    return makes_void(later, event.kind(), event.iteration());
+  });
 }
 
 /// A later value of an iteration takes the place of the one before. Iterations never fall: what
@@ -143,8 +128,7 @@ void add_record(RunFiles& run, RunRecord record) {
     add_display(run, display_of(record));
     return;
   }
-  if (record.kind() == RunRecord::START) start_anew(run);
-  if (record.kind() == RunRecord::RESUME) go_back(run, record.iteration());
+  if (goes_back(record)) go_back(run, record);
   if (record.kind() == RunRecord::TEST) {
     // A run that goes on tests the iteration of its snapshot again.
     std::erase_if(run.events, [&](const RunRecord& event) {
@@ -159,26 +143,6 @@ void add_record(RunFiles& run, RunRecord record) {
   run.events.push_back(std::move(record));
 }
 
-void read_metrics(RunFiles& run) {
-  DisplayLine display;
-  read_lines(run.folder, "metrics.jsonl", run.warnings, [&](std::string_view line) {
-    if (read_display(line, display)) {
-      add_display(run, display);
-      return;
-    }
-    RunRecord record;
-    parse_json(std::string(line), record);
-    if (!record.has_kind()) throw Error("the record has no kind");
-    if (record.iteration() < 0) throw Error("iteration ", record.iteration(), " is negative");
-    add_record(run, std::move(record));
-  });
-  for_all_curves(run, [&](Curve& curve) {
-    if (!curve.empty()) run.iterations = std::max(run.iterations, curve.back().iteration);
-  });
-  for (const RunRecord& event : run.events)
-    run.iterations = std::max(run.iterations, event.iteration());
-}
-
 /// Whether the counts fit the edges, which drawings rely on.
 void check_histogram(const ValueHistogram& histogram) {
   if (histogram.edges_size() != histogram.counts_size() + 1 &&
@@ -187,25 +151,22 @@ void check_histogram(const ValueHistogram& histogram) {
                 " edges; it needs one edge more than counts");
 }
 
-void read_histograms(RunFiles& run) {
-  std::map<std::tuple<std::string, int, bool>, std::vector<ValueHistogram>> by_parameter;
-  std::vector<std::vector<ValueHistogram>*> order;
-  read_lines(run.folder, "histograms.jsonl", run.warnings, [&](std::string_view line) {
-    ValueHistogram histogram;
-    parse_json(std::string(line), histogram);
-    check_histogram(histogram);
-    std::vector<ValueHistogram>& all =
-        by_parameter[{histogram.layer(), histogram.parameter(), histogram.gradient()}];
-    if (all.empty()) order.push_back(&all);
-    // Those of a part that was done again come again.
-    while (!all.empty() && all.back().iteration() >= histogram.iteration()) all.pop_back();
-    all.push_back(std::move(histogram));
-  });
-  for (std::vector<ValueHistogram>* all : order) {
-    for (ValueHistogram& one : *all) {
-      if (one.iteration() <= run.iterations) run.histograms.push_back(std::move(one));
-    }
+/// By parameter, in the order of the first ones.
+std::vector<ValueHistogram> grouped(const std::vector<ValueHistogram>& all, int last) {
+  std::map<std::tuple<std::string, int, bool>, size_t> places;
+  std::vector<std::vector<const ValueHistogram*>> groups;
+  for (const ValueHistogram& one : all) {
+    if (one.iteration() > last) continue;
+    const auto [place, is_new] =
+        places.try_emplace({one.layer(), one.parameter(), one.gradient()}, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[place->second].push_back(&one);
   }
+  std::vector<ValueHistogram> made;
+  for (const auto& group : groups) {
+    for (const ValueHistogram* one : group) made.push_back(*one);
+  }
+  return made;
 }
 
 template <class Message>
@@ -263,22 +224,67 @@ void parse_json(const std::string& json, google::protobuf::Message& out) {
   if (!status.ok()) throw Error(std::string(status.message()));
 }
 
-std::optional<std::string> text_of_file(const std::string& path) {
-  std::error_code failed;
-  if (!fs::is_regular_file(path, failed)) return std::nullopt;
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return std::nullopt;
-  std::string all(static_cast<size_t>(std::max<std::streamoff>(in.tellg(), 0)), '\0');
-  in.seekg(0);
-  in.read(all.data(), static_cast<std::streamsize>(all.size()));
-  if (in.bad()) return std::nullopt;
-  all.resize(static_cast<size_t>(in.gcount()));
-  return all;
+RunReader::RunReader(std::string folder) { run_.folder = std::move(folder); }
+
+/// Adds the lines that have come. What body(line) throws is a warning.
+template <class Body>
+void RunReader::read_new(Lines& from, std::string_view name, const Body& body) {
+  constexpr int kMostNamed = 5;
+  read_lines(file_of_run(run_.folder, name), from.place, [&](std::string_view line) {
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+    try {
+      body(line);
+    } catch (const Error& error) {
+      if (++from.damaged <= kMostNamed)
+        from.warnings.push_back(text(name, ", line ", from.place.lines,
+                                     " is damaged and left out: ", printable(error.what())));
+    }
+  });
+  run_.warnings.insert(run_.warnings.end(), from.warnings.begin(), from.warnings.end());
+  if (from.damaged > kMostNamed)
+    run_.warnings.push_back(text(name, ": ", from.damaged - kMostNamed, " more lines are damaged"));
 }
 
-RunFiles read_run(const std::string& folder) {
-  RunFiles run;
-  run.folder = folder;
+void RunReader::read_metrics() {
+  if (is_another_file(file_of_run(run_.folder, kMetricsFile), metrics_.place)) {
+    metrics_ = {};
+    RunFiles none;
+    none.folder = run_.folder;
+    none.warnings = std::move(run_.warnings);
+    none.info = std::move(run_.info);
+    run_ = std::move(none);
+  }
+  DisplayLine display;
+  read_new(metrics_, kMetricsFile, [&](std::string_view line) {
+    if (read_display(line, display)) {
+      add_display(run_, display);
+      return;
+    }
+    RunRecord record;
+    parse_json(std::string(line), record);
+    if (!record.has_kind()) throw Error("the record has no kind");
+    if (record.iteration() < 0) throw Error("iteration ", record.iteration(), " is negative");
+    add_record(run_, std::move(record));
+  });
+  run_.iterations = last_iteration(run_);
+}
+
+void RunReader::read_histograms() {
+  if (is_another_file(file_of_run(run_.folder, kHistogramsFile), histograms_.place)) {
+    histograms_ = {};
+    recorded_.clear();
+  }
+  read_new(histograms_, kHistogramsFile, [&](std::string_view line) {
+    ValueHistogram histogram;
+    parse_json(std::string(line), histogram);
+    check_histogram(histogram);
+    add_histogram(recorded_, std::move(histogram));
+  });
+  run_.histograms = grouped(recorded_, run_.iterations);
+}
+
+RunFiles& RunReader::read() {
+  const std::string folder = run_.folder;
   std::error_code failed;
   if (!fs::is_directory(folder, failed))
     throw Error(printable(folder),
@@ -288,31 +294,39 @@ RunFiles read_run(const std::string& folder) {
     throw Error(printable(folder),
                 " is no folder of a run: it has no run.json that can be read; `crema train` makes "
                 "such folders in runs/");
+  run_.warnings.clear();
+  run_.info.Clear();
   try {
-    parse_json(*info, run.info);
+    parse_json(*info, run_.info);
   } catch (const Error& error) {
     throw Error((fs::path(folder) / "run.json").string(), " is damaged: ", error.what());
   }
-  if (run.info.name().empty()) {
+  if (run_.info.name().empty()) {
     const fs::path path = fs::absolute(folder).lexically_normal();
-    run.info.set_name((path.has_filename() ? path : path.parent_path()).filename().string());
+    run_.info.set_name((path.has_filename() ? path : path.parent_path()).filename().string());
   }
-  run.is_alive = is_run_alive(folder);
-  read_metrics(run);
-  read_histograms(run);
-  run.evaluation = read_json_file<Evaluation>(run, "evaluation.json");
-  run.layers = read_json_file<LayerTable>(run, "layers.json");
+  read_metrics();
+  read_histograms();
+  run_.is_alive = is_run_alive(folder);
+  run_.evaluation = read_json_file<Evaluation>(run_, "evaluation.json");
+  run_.layers = read_json_file<LayerTable>(run_, "layers.json");
   const auto file = [&](const std::string& name) {
     return text_of_file((fs::path(folder) / name).string());
   };
-  run.solver_text = file("solver.prototxt").value_or("");
-  run.net_text = file("net.prototxt").value_or("");
+  run_.solver_text = file("solver.prototxt").value_or("");
+  run_.net_text = file("net.prototxt").value_or("");
+  run_.test_net_texts.clear();
   for (int k = 0;; ++k) {
     const auto net = file(text("test_net_", k, ".prototxt"));
     if (!net) break;
-    run.test_net_texts.push_back(*net);
+    run_.test_net_texts.push_back(*net);
   }
-  return run;
+  return run_;
+}
+
+RunFiles read_run(const std::string& folder) {
+  RunReader reader(folder);
+  return std::move(reader.read());
 }
 
 }  // namespace crema

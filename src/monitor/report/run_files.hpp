@@ -5,8 +5,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "model/text_file.hpp"
+#include "monitor/run_lines.hpp"
 #include "proto/evaluation.pb.h"
 #include "proto/run.pb.h"
 
@@ -60,17 +63,40 @@ struct RunFiles {
   bool has_records() const { return !loss.empty() || !events.empty(); }
 };
 
-/// Reads a run's folder. What lines before a RESUME say of iterations behind its snapshot is void,
-/// and so is all before a later START. A line of metrics.jsonl or histograms.jsonl that is damaged
-/// is left out, and `warnings` names file and line; an unfinished last line, as a killed run leaves
-/// it, is left out in silence. So are evaluation.json and layers.json where they are damaged, with
-/// a warning. Error for a folder that is not there or has no run.json, and for a damaged run.json.
+/// Reads a run's folder, again and again: of metrics.jsonl and histograms.jsonl what has come since
+/// the last time.
+class RunReader {
+ public:
+  explicit RunReader(std::string folder);
+
+  /// What records a later START or RESUME makes void (monitor/run_lines.hpp) is left out. So are
+  /// lines of metrics.jsonl and histograms.jsonl that are damaged, and `warnings` names file and
+  /// line; an unfinished last line, as a killed run leaves it, is left out in silence.
+  /// evaluation.json and layers.json are left out where they are damaged, with a warning. Error for
+  /// a folder that is not there or has no run.json, and for a damaged run.json. The next call
+  /// changes what was returned; info, layers and evaluation are then those of the files again.
+  RunFiles& read();
+
+ private:
+  struct Lines {
+    LinePlace place;
+    std::vector<std::string> warnings;
+    int damaged = 0;
+  };
+  template <class Body>
+  void read_new(Lines& from, std::string_view name, const Body& body);
+  void read_metrics();
+  void read_histograms();
+
+  RunFiles run_;
+  Lines metrics_, histograms_;
+  std::vector<ValueHistogram> recorded_;  // in the order of the file
+};
+
+/// As RunReader::read(), once.
 RunFiles read_run(const std::string& folder);
 
 /// The message of a JSON text. Error, as "line 1: ..." without a file, where it is none.
 void parse_json(const std::string& json, google::protobuf::Message& out);
-
-/// The whole file; none where it cannot be read.
-std::optional<std::string> text_of_file(const std::string& path);
 
 }  // namespace crema

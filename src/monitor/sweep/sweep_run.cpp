@@ -13,6 +13,7 @@
 #include "crema/error.hpp"
 #include "model/text_file.hpp"
 #include "model/text_format.hpp"
+#include "monitor/log_file.hpp"
 #include "monitor/recorder.hpp"
 #include "monitor/report/report.hpp"
 #include "monitor/run_folder.hpp"
@@ -26,28 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kSweepFile = "sweep.prototxt";
 constexpr size_t kMostCompared = 200;  // runs, of which a page has curves
-
-/// The file with the messages of a trial.
-class TrialLog {
- public:
-  explicit TrialLog(const std::string& path) : file_(path, std::ios::app) {}
-
-  void add(Severity severity, const std::string& message) {
-    constexpr const char* kLetters = "DIWE";
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    gmtime_r(&now, &parts);
-    char time[32];
-    std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &parts);
-    const std::scoped_lock lock(mutex_);
-    file_ << kLetters[static_cast<size_t>(severity)] << ' ' << time << ' '
-          << printable_message(message) << std::endl;
-  }
-
- private:
-  std::mutex mutex_;
-  std::ofstream file_;
-};
 
 /// What decides whether a folder is of the same sweep.
 std::string identity_of(SweepParameter param) {
@@ -256,14 +235,18 @@ void SweepRun::train(size_t trial) {
   const PlannedTrial& planned = plan_.trials[trial];
   const std::string folder = folder_of(trial);
   fs::create_directories(fs::path(folder) / "weights");
-  TrialLog log(file_of_run(folder, kRunLogFile));
+  LogFile log;
+  log.open(file_of_run(folder, kRunLogFile));
+  const auto write = [&log](Severity severity, const std::string& message) {
+    log.add("DIWE"[static_cast<size_t>(severity)], "libcrema", 0, printable_message(message));
+  };
   ContextOptions context_options = options_.context;
   const int all_threads =
       context_options.threads > 0 ? context_options.threads : Context(context_options).threads();
   const int at_once = std::min<int>(plan_.param.parallel(), static_cast<int>(plan_.trials.size()));
   context_options.threads = std::max(1, all_threads / at_once);
   context_options.logger = [&](Severity severity, const std::string& message) {
-    if (severity != Severity::debug) log.add(severity, message);
+    if (severity != Severity::debug) write(severity, message);
     if (severity >= Severity::warning && options_.on_log)
       options_.on_log(planned, severity, message);
   };
@@ -320,7 +303,7 @@ void SweepRun::train(size_t trial) {
   try {
     finished = solver.solve();
   } catch (const std::exception& error) {
-    log.add(Severity::error, error.what());
+    write(Severity::error, error.what());
     recorder.end(RunRecord::FAILED, error.what());
     recorder.detach();
     const std::scoped_lock lock(mutex_);

@@ -53,10 +53,13 @@ class Solver(SolverRecord):
         self._callbacks: list[tuple[Callable[[], Any], Callable[[], Any]]] = []
         #: Called behind each iteration with an IterationReport, behind each test with a TestReport,
         #: and behind each snapshot with the path of the state. on_iteration ends the training as
-        #: stop() does if it returns True.
+        #: stop() does if it returns True. on_note is called with what the solver did by itself: it
+        #: went back to a snapshot (on_nan), halved the batch (on_oom), or ended early (early_stop,
+        #: max_hours).
         self.on_iteration: Callable[[_crema.IterationReport], Any] | None = None
         self.on_test: Callable[[_crema.TestReport], Any] | None = None
         self.on_snapshot: Callable[[str], Any] | None = None
+        self.on_note: Callable[[str], Any] | None = None
 
     if not TYPE_CHECKING:  # to whom all names would be right
 
@@ -97,11 +100,20 @@ class Solver(SolverRecord):
         """That of the next iteration."""
         return self._core.rate
 
+    @property
+    def end(self) -> str:
+        """Why the last solve or step returned; "" before the first one, and where it raised.
+
+        "finished": all iterations are done. "stopped": by stop(), a hook or Ctrl-C. "early": by
+        early_stop of the settings. "time_over": by their max_hours.
+        """
+        return self._core.end
+
     def _run(self, body: Callable[[], Result]) -> Result:
         """Runs `body` with the hooks of this object. The library has them no longer than that."""
         core = self._core
         hooks: dict[str, Any] = {"on_iteration": self.on_iteration, "on_test": self.on_test,
-                                 "on_snapshot": self.on_snapshot}
+                                 "on_snapshot": self.on_snapshot, "on_note": self.on_note}
         if self._callbacks:
             hooks["before_iteration"] = lambda: [start() for start, _ in self._callbacks]
             hooks["before_update"] = lambda: [ready() for _, ready in self._callbacks]
@@ -153,6 +165,25 @@ class Solver(SolverRecord):
         With snapshot_best of the settings, it writes a snapshot if the result is the best so far.
         """
         return self._run(self._core.test)
+
+    def try_rates(self, first: float = 1e-7, last: float = 10, steps: int = 100, *,
+                  smoothing: float = 0.8, stop: float = 4) -> _crema.RateCurve:
+        """Trains with rates that rise from first to last, then sets all back.
+
+        Each smoothed loss has the part `smoothing` of the one before. It ends where the smoothed
+        loss is `stop` times the least one. No hook is called, and nothing is written. Error for an
+        argument out of its range.
+        """
+        return self._core.try_rates(first, last, steps, smoothing, stop)
+
+    def try_batches(self, memory: int = 0, most: int = 4096,
+                    iterations: int = 5) -> list[_crema.BatchResult]:
+        """Plans for batches of 1, 2, 4, ... records, times those that fit, and sets all back.
+
+        memory: the bytes that a plan may take; 0: what is free. most: the largest batch.
+        iterations: how many are timed. Error where a data layer takes batches of its own size alone.
+        """
+        return self._core.try_batches(memory, most, iterations)
 
     def apply_update(self) -> None:
         """Updates the parameters by their gradients, as an iteration does behind backward."""

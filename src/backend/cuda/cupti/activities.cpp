@@ -3,7 +3,6 @@
 
 #include <cupti.h>
 #include <cxxabi.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/shared_library.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -43,22 +43,14 @@ struct Library {
 
   Library() {
     // It has the major number of CUDA.
-    const std::string name = text("libcupti.so.", CUDA_VERSION / 1000);
-    void* const opened = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (opened == nullptr) {
-      missing = text(::dlerror(), "; put the folder of ", name, " into LD_LIBRARY_PATH");
-      return;
-    }
-    const auto take = [&]<class Function>(Function& function, const char* symbol) {
-      function = reinterpret_cast<Function>(::dlsym(opened, symbol));
-      if (function == nullptr && missing.empty()) missing = text(name, " has no ", symbol);
-    };
-    take(set_callbacks, "cuptiActivityRegisterCallbacks");
-    take(enable, "cuptiActivityEnable");
-    take(disable, "cuptiActivityDisable");
-    take(flush, "cuptiActivityFlushAll");
-    take(next, "cuptiActivityGetNextRecord");
-    take(timestamp, "cuptiGetTimestamp");
+    SharedLibrary loaded(text("libcupti.so.", CUDA_VERSION / 1000));
+    loaded.take(set_callbacks, "cuptiActivityRegisterCallbacks");
+    loaded.take(enable, "cuptiActivityEnable");
+    loaded.take(disable, "cuptiActivityDisable");
+    loaded.take(flush, "cuptiActivityFlushAll");
+    loaded.take(next, "cuptiActivityGetNextRecord");
+    loaded.take(timestamp, "cuptiGetTimestamp");
+    missing = loaded.missing();
   }
 };
 

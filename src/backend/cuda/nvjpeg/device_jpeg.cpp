@@ -2,13 +2,13 @@
 // library is loaded when it is first asked for: a program without it runs.
 #include "backend/device_jpeg.hpp"
 
-#include <dlfcn.h>
 #include <nvjpeg.h>
 
 #include <array>
 #include <cstring>
 
 #include "backend/cuda/cuda_backend.hpp"
+#include "core/shared_library.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -38,22 +38,14 @@ struct Library {
   std::string missing;  // why there is none; "": it is there
 
   Library() {
-    const std::string name = text("libnvjpeg.so.", NVJPEG_VER_MAJOR);
-    void* const opened = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (opened == nullptr) {
-      missing = text(::dlerror(), "; put the folder of ", name, " into LD_LIBRARY_PATH");
-      return;
-    }
-    const auto take = [&]<class Function>(Function& function, const char* symbol) {
-      function = reinterpret_cast<Function>(::dlsym(opened, symbol));
-      if (function == nullptr && missing.empty()) missing = text(name, " has no ", symbol);
-    };
-    take(create, "nvjpegCreateEx");
-    take(destroy, "nvjpegDestroy");
-    take(create_state, "nvjpegJpegStateCreate");
-    take(destroy_state, "nvjpegJpegStateDestroy");
-    take(image_info, "nvjpegGetImageInfo");
-    take(decode, "nvjpegDecode");
+    SharedLibrary loaded(text("libnvjpeg.so.", NVJPEG_VER_MAJOR));
+    loaded.take(create, "nvjpegCreateEx");
+    loaded.take(destroy, "nvjpegDestroy");
+    loaded.take(create_state, "nvjpegJpegStateCreate");
+    loaded.take(destroy_state, "nvjpegJpegStateDestroy");
+    loaded.take(image_info, "nvjpegGetImageInfo");
+    loaded.take(decode, "nvjpegDecode");
+    missing = loaded.missing();
   }
 };
 

@@ -3,7 +3,9 @@
 #include <httplib.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <ctime>
 
 #include "core/parse_number.hpp"
 #include "crema/error.hpp"
@@ -12,6 +14,11 @@ namespace crema {
 namespace {
 
 constexpr const char* kHost = "127.0.0.1";
+/// A connection holds a thread. Who sends nothing holds one for so many seconds, and who sends a
+/// body little by little.
+constexpr size_t kThreads = 32;
+constexpr time_t kSilence = 3;
+constexpr std::chrono::seconds kLongestBody{20};
 
 /// The header's value; "" where it is missing, or there twice.
 std::string only_header(const httplib::Request& request, const char* name) {
@@ -61,6 +68,9 @@ BoardServer::BoardServer(Board& board, int port) : state_(std::make_unique<State
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
+  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server.set_read_timeout(kSilence);
+  server.set_write_timeout(kSilence);
   server.set_keep_alive_max_count(1);  // a body that nobody reads is no request
   server.set_payload_max_length(kLargestImage);
   httplib::Headers headers;
@@ -81,8 +91,20 @@ BoardServer::BoardServer(Board& board, int port) : state_(std::make_unique<State
         give(state_->board.answer(request_of(request)), response);
         return Result::Handled;
       });
-  server.Post(".*", [this](const httplib::Request& request, httplib::Response& response) {
-    give(state_->board.answer(request_of(request)), response);
+  server.Post(".*", [this](const httplib::Request& request, httplib::Response& response,
+                           const httplib::ContentReader& read) {
+    BoardRequest asked = request_of(request);
+    const auto end = std::chrono::steady_clock::now() + kLongestBody;
+    const bool is_whole = read([&](const char* bytes, size_t size) {
+      asked.body.append(bytes, size);
+      return std::chrono::steady_clock::now() < end;
+    });
+    if (!is_whole) {
+      response.status = 408;
+      response.set_content("{\"error\":\"the file did not arrive in time\"}", "application/json");
+      return;
+    }
+    give(state_->board.answer(asked), response);
   });
   errno = 0;
   if (port == 0) {
