@@ -113,19 +113,29 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace crema {
 namespace eltwise_room {
+namespace {
 HWY_EXPORT(forward);
 HWY_EXPORT(backward);
+
+// Here, and not below: where one set alone is compiled, its name would be that of crema's as well.
+void dispatch(EltwiseOperation operation, const EltwiseOperands& in, const EltwiseForward& w,
+              int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(forward)(operation, in, w, begin, end);
+}
+void dispatch(EltwiseOperation operation, const EltwiseOperands& in, const EltwiseBackward& w,
+              int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(backward)(operation, in, w, begin, end);
+}
+}  // namespace
 }  // namespace eltwise_room
 
 void eltwise_elements(EltwiseOperation operation, const EltwiseOperands& in,
                       const EltwiseForward& w, int64_t begin, int64_t end) {
-  using namespace eltwise_room;
-  HWY_DYNAMIC_DISPATCH(forward)(operation, in, w, begin, end);
+  eltwise_room::dispatch(operation, in, w, begin, end);
 }
 void eltwise_elements(EltwiseOperation operation, const EltwiseOperands& in,
                       const EltwiseBackward& w, int64_t begin, int64_t end) {
-  using namespace eltwise_room;
-  HWY_DYNAMIC_DISPATCH(backward)(operation, in, w, begin, end);
+  eltwise_room::dispatch(operation, in, w, begin, end);
 }
 
 }  // namespace crema

@@ -25,7 +25,7 @@ HWY_INLINE int64_t ahead_of(const LocalTile<T>& t, int64_t i) {
 }
 
 /// Outputs whose sums for 8 samples fit into the registers.
-constexpr int kOutputs = HWY_TARGET == HWY_AVX3 ? 2 : 1;
+constexpr int kOutputs = CREMA_HAS_32_REGISTERS ? 2 : 1;
 
 template <int N, int O, class T, class Lanes>
 HWY_INLINE void forward(const LocalTile<T>& t, int64_t first, int64_t i, Lanes lanes) {

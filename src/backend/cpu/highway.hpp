@@ -75,6 +75,14 @@
 #pragma GCC optimize("O1")
 #endif
 
+// How many sums a kernel may keep: AVX-512 and NEON have 32 vector registers, the others 16.
+#undef CREMA_HAS_32_REGISTERS
+#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64
+#define CREMA_HAS_32_REGISTERS 1
+#else
+#define CREMA_HAS_32_REGISTERS 0
+#endif
+
 // The table of kernels in f64, of which float_kernels.hpp tells. f64 is what gradients are checked
 // in: AVX-512 runs the kernels of AVX2, which saves compiling them once more.
 #undef CREMA_KERNELS_F64

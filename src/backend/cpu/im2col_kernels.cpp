@@ -12,7 +12,7 @@ namespace crema::HWY_NAMESPACE {
 namespace {
 
 // The sums of a product stay in registers: 32 of them with AVX-512 and NEON, else 16.
-#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM
+#if CREMA_HAS_32_REGISTERS
 constexpr int kRows = 6, kVectors = 4;
 #else
 constexpr int kRows = 4, kVectors = 3;

@@ -18,7 +18,7 @@ constexpr int64_t kWidth = hn::MaxLanes(Floats());
 
 // The sums, or the values, of a tile of two vectors stay in registers: 32 of them with AVX-512 and
 // NEON, else 16. More than 8 rows are slower where the rows of the matrix share a set of the cache.
-#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM
+#if CREMA_HAS_32_REGISTERS
 constexpr int64_t kRows = 8;
 #else
 constexpr int64_t kRows = 6;
@@ -160,7 +160,7 @@ void few_dots(const ThinPart& p, const float* a, const float* matrix, float* out
               int64_t out_stride) {
   // R rows and U runs of columns at once: enough independent sums to hide the latency of an
   // addition, and few enough for the registers.
-  constexpr int kMost = HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM ? 16 : 10;
+  constexpr int kMost = CREMA_HAS_32_REGISTERS ? 16 : 10;
   constexpr int R = 4 * B <= kMost ? 4 : 2, U = B == 1 ? 2 : 1;
   static_assert(ThinKernels::kFewRows % R == 0);
   const Floats d;

@@ -13,8 +13,16 @@ using Floats = hn::ScalableTag<float>;
 using V = hn::Vec<Floats>;
 constexpr int kBlock = hn::MaxLanes(Floats());
 
-// The micro-kernel keeps kRows x (up to 3) vectors of sums in registers.
+// The micro-kernel keeps kRows x (up to kMostBlocks) vectors of sums in registers: 24 where there
+// are 32 of these, else 12. A block of kRows inputs has to be part of kBlock ones.
 constexpr int kRows = kBlock == 16 ? 8 : 4;
+constexpr int kMostBlocks = CREMA_HAS_32_REGISTERS ? 24 / kRows : 3;
+
+/// How many of `left` blocks to take: as many as the rest takes, as near as can be.
+int blocks_of(int64_t left) {
+  const int64_t parts = (left + kMostBlocks - 1) / kMostBlocks;
+  return static_cast<int>((left + parts - 1) / parts);
+}
 
 // So many tiles are summed before their sum is added to that of others: one sum over all of them
 // has twice the rounding error. Their gradients stay in the first-level cache.
@@ -333,7 +341,7 @@ template <int P>
 HWY_INLINE void clear(V (&sum)[kRows][P]) {
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 3
+#pragma GCC unroll 6
     for (int p = 0; p < P; ++p) sum[r][p] = zero();
   }
 }
@@ -348,12 +356,12 @@ HWY_INLINE void multiply_rows(int64_t outer, const float* a, int64_t row, int64_
 #pragma GCC unroll 16
     for (int i = 0; i < Inner; ++i) {
       V factor[P];
-#pragma GCC unroll 3
+#pragma GCC unroll 6
       for (int p = 0; p < P; ++p) factor[p] = load(b + p * b_block + i * kBlock);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const V one = all(a[r * row + i * step]);
-#pragma GCC unroll 3
+#pragma GCC unroll 6
         for (int p = 0; p < P; ++p) sum[r][p] = hn::MulAdd(one, factor[p], sum[r][p]);
       }
     }
@@ -377,18 +385,19 @@ void multiply_blocks(int64_t tiles, int64_t capacity, int64_t in_blocks, const f
   }
 }
 
+/// multiply_blocks<blocks>(...), for up to Most.
+template <int Most = kMostBlocks, class... Args>
+void multiply_some(int blocks, Args... args) {
+  if (blocks == Most) return multiply_blocks<Most>(args...);
+  if constexpr (Most > 1) multiply_some<Most - 1>(blocks, args...);
+}
+
 void multiply(int64_t tiles, int64_t capacity, int64_t in_blocks, int64_t begin, int64_t end,
               const float* v, const float* u, float* m) {
   const int64_t u_block = in_blocks * kBlock * kBlock, m_block = capacity * kBlock;
   for (int64_t out = begin; out < end;) {
-    // Threes, and twos where threes would leave a one.
-    const int64_t left = end - out;
-    const int64_t take = left == 1 ? 1 : left == 2 || left == 4 ? 2 : 3;
-    const float* from = u + out * u_block;
-    float* to = m + out * m_block;
-    if (take == 3) multiply_blocks<3>(tiles, capacity, in_blocks, v, from, to);
-    if (take == 2) multiply_blocks<2>(tiles, capacity, in_blocks, v, from, to);
-    if (take == 1) multiply_blocks<1>(tiles, capacity, in_blocks, v, from, to);
+    const int take = blocks_of(end - out);
+    multiply_some(take, tiles, capacity, in_blocks, v, u + out * u_block, m + out * m_block);
     out += take;
   }
 }
@@ -415,17 +424,20 @@ void multiply_gradient_blocks(int64_t tiles, int64_t capacity, int64_t in_blocks
   }
 }
 
+/// multiply_gradient_blocks<blocks>(...), for up to Most.
+template <int Most = kMostBlocks, class... Args>
+void multiply_some_gradients(int blocks, Args... args) {
+  if (blocks == Most) return multiply_gradient_blocks<Most>(args...);
+  if constexpr (Most > 1) multiply_some_gradients<Most - 1>(blocks, args...);
+}
+
 void multiply_gradient(int64_t tiles, int64_t capacity, int64_t in_blocks, int64_t begin,
                        int64_t end, const float* v, const float* dm, bool add, float* du) {
   const int64_t du_block = in_blocks * kBlock * kBlock, dm_block = capacity * kBlock;
   for (int64_t out = begin; out < end;) {
-    const int64_t left = end - out;
-    const int64_t take = left == 1 ? 1 : left == 2 || left == 4 ? 2 : 3;
-    const float* from = dm + out * dm_block;
-    float* to = du + out * du_block;
-    if (take == 3) multiply_gradient_blocks<3>(tiles, capacity, in_blocks, v, from, add, to);
-    if (take == 2) multiply_gradient_blocks<2>(tiles, capacity, in_blocks, v, from, add, to);
-    if (take == 1) multiply_gradient_blocks<1>(tiles, capacity, in_blocks, v, from, add, to);
+    const int take = blocks_of(end - out);
+    multiply_some_gradients(take, tiles, capacity, in_blocks, v, dm + out * dm_block, add,
+                            du + out * du_block);
     out += take;
   }
 }
