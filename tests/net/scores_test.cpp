@@ -21,7 +21,7 @@ std::vector<std::string> steps_of(const Net& net) {
 // A layer compares what is kept, so that nothing could have been fused across it.
 TEST(Scores, OfATestNetChangeNothingOfItsPlan) {
   for (const char* file :
-       {"lenet/train_val.prototxt", "cifar10_quick/train_val.prototxt",
+       {"lenet/train_val.prototxt", "cifar10_quick/train_test.prototxt",
         "resnet20_cifar10/train_val.prototxt", "squeezenet_v1.1/train_val.prototxt",
         "googlenet/train_val.prototxt", "digits_unet/train_val.prototxt",
         "mobilenet_v2_cifar10/train_val.prototxt"}) {
