@@ -263,6 +263,31 @@ TEST(ImportPatterns, TransposesMoveAnOpenBatch) {
   expect_same_of_any_batch(model, inputs);
 }
 
+TEST(ImportPatterns, AxesComeAndGoBesideAnOpenBatch) {
+  TestModel model;
+  model.input("x", {-1, 3, 1}).number("two", 2).indices("0", {0}).indices("2", {2});
+  model.node("Mul", {"x", "two"}, {"x2"});
+  model.node("Unsqueeze", {"x2", "0"}, {"a"});  // (1, N, 3, 1)
+  model.node("Transpose", {"x2"}, {"t"}, {ints_attribute("perm", {1, 0, 2})});
+  model.node("Squeeze", {"t", "2"}, {"b"});    // (3, N)
+  model.node("Unsqueeze", {"t", "0"}, {"c"});  // (1, 3, N, 1)
+  model.node("Unsqueeze", {"t", "2"}, {"d"});  // (3, N, 1, 1)
+  model.node("Squeeze", {"a", "0"}, {"e0"}).node("Sigmoid", {"e0"}, {"e"});
+  for (const char* name : {"a", "b", "c", "d", "e"}) model.output(name);
+  Arrays inputs;
+  inputs.insert_or_assign("x", some_array(Shape{4, 3, 1}));
+  const ImportedNet imported = import_model(model.message, {});
+  expect_same_of_any_batch(model, inputs);
+  Context context({.threads = 1});
+  Net net(imported.net, context, {.phase = Phase::test});
+  net.reshape_input("x", {4, 3, 1});
+  net.reshape();
+  EXPECT_EQ(net.output("a").shape(), (Shape{1, 4, 3, 1}));
+  EXPECT_EQ(net.output("b").shape(), (Shape{3, 4}));
+  EXPECT_EQ(net.output("c").shape(), (Shape{1, 3, 4, 1}));
+  EXPECT_EQ(net.output("d").shape(), (Shape{3, 4, 1, 1}));
+}
+
 TEST(ImportPatterns, Einsum) {
   TestModel model;
   model.input("a", {2, 3, 4}).input("b", {2, 4, 5});

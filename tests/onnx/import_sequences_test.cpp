@@ -165,5 +165,30 @@ TEST(ImportRecurrent, OtherFunctionsRunAsTheyAre) {
   EXPECT_EQ(types_of(expect_same(model)), "OnnxOperator");
 }
 
+// As PyTorch exports a classifier of sequences, for any batch, which is axis 1 behind the
+// Transpose.
+TEST(ImportSequences, LastStatesOfAnOpenBatch) {
+  for (const bool by_squeeze : {true, false}) {
+    TestModel model;
+    model.input("x", {-1, 4, 3}).weight("W", Shape{1, 20, 3}).weight("R", Shape{1, 20, 5});
+    model.weight("B", Shape{1, 40}).weight("w", Shape{2, 5}).indices("0", {0}).indices("1", {1});
+    model.weight("last", Array::of_integers(TensorProto::INT64, Shape{}, std::vector<int64_t>{-1}));
+    model.node("Transpose", {"x"}, {"t"}, {ints_attribute("perm", {1, 0, 2})});
+    model.node("LSTM", {"t", "W", "R", "B"}, {"y", "h"}, {int_attribute("hidden_size", 5)});
+    if (by_squeeze) {
+      model.node("Squeeze", {"h", "0"}, {"s"});
+    } else {
+      model.node("Squeeze", {"y", "1"}, {"q"});
+      model.node("Transpose", {"q"}, {"r"}, {ints_attribute("perm", {1, 0, 2})});
+      model.node("Gather", {"r", "last"}, {"s"}, {int_attribute("axis", 1)});
+    }
+    model.node("Gemm", {"s", "w"}, {"o"}, {int_attribute("transB", 1)}).output("o");
+    Arrays inputs;
+    inputs.insert_or_assign("x", some_array(Shape{3, 4, 3}));
+    const std::string types = types_of(expect_same_of_any_batch(model, inputs));
+    EXPECT_EQ(types.find("Flatten"), std::string::npos) << types;
+  }
+}
+
 }  // namespace
 }  // namespace crema::onnx::test

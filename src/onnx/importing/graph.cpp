@@ -303,9 +303,11 @@ void Graph::remove_dead() {
   }
 }
 
-bool Graph::has_open_batch() const {
-  return std::ranges::any_of(
-      inputs, [](const Value* input) { return !input->open_axes.empty() && input->open_axes[0]; });
+std::optional<int64_t> Graph::open_batch() const {
+  for (const Value* input : inputs) {
+    if (!input->open_axes.empty() && input->open_axes[0]) return input->shape()[0];
+  }
+  return std::nullopt;
 }
 
 Value* Graph::find(std::string_view value_name) const {

@@ -144,7 +144,9 @@ class Graph {
   void remove_dead();
   /// Whether the model takes any batch: the size of axis 0 of an input is open. What importing sees
   /// is one of the sizes that it may have.
-  bool has_open_batch() const;
+  bool has_open_batch() const { return open_batch().has_value(); }
+  /// That size.
+  std::optional<int64_t> open_batch() const;
   Value* find(std::string_view value_name) const;
 
  private:

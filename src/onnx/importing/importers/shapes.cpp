@@ -18,6 +18,37 @@ void import_reshape(const Node& node, LayerWriter& writer) {
   add_reshape(node, writer, node.input(0), in, node.output(), out);
 }
 
+// Squeeze and Unsqueeze. Where the batch is open, it need not be in front: the axes in front of
+// those that come or go stay as they are, and behind them, the first one of the size of the batch
+// takes what is left.
+void import_squeeze(const Node& node, LayerWriter& writer) {
+  const Shape &in = node.input(0)->shape(), &out = node.output()->shape();
+  const auto batch = writer.graph().open_batch();
+  const bool adds = node.is("Unsqueeze");
+  const Call call = node.call();
+  const auto given = call.ints_of("axes", 1, 13);
+  if (!batch || !given || given->empty() || out.rank() == 0 || out.count() == 0)
+    return import_reshape(node, writer);
+  std::vector<int> axes = call.canonical(*given, adds ? out.rank() : in.rank());
+  const int first = std::ranges::min(axes);
+  if (first > 0 && out.rank() == 2 && !adds) return import_reshape(node, writer);  // a Flatten
+  BlobShape& shape = *writer.add(node, "Reshape", {node.input(0)}, {node.output()})
+                          .mutable_reshape_param()
+                          ->mutable_shape();
+  bool has_rest = false;
+  for (int axis = 0; axis < out.rank(); ++axis) {
+    const bool is_new = adds && std::ranges::count(axes, axis) > 0;
+    if (axis < first) {
+      shape.add_dim(axis == 0 || out[axis] == *batch ? 0 : out[axis]);
+    } else if (!is_new && !has_rest && out[axis] == *batch) {
+      shape.add_dim(-1);
+      has_rest = true;
+    } else {
+      shape.add_dim(out[axis]);
+    }
+  }
+}
+
 // Blobs hold the numbers of all types as floats, so that most casts change nothing.
 void import_cast(const Node& node, LayerWriter& writer) {
   const ElementType from = node.input(0)->type(), to = node.output()->type();
@@ -158,8 +189,8 @@ void add_shape_importers(ImporterTable& table) {
   table.add("Identity", import_identity);
   table.add("Cast", import_cast);
   table.add("CastLike", import_cast);
-  for (const char* op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
-    table.add(op, import_reshape);
+  for (const char* op : {"Reshape", "Flatten"}) table.add(op, import_reshape);
+  for (const char* op : {"Squeeze", "Unsqueeze"}) table.add(op, import_squeeze);
   table.add("Transpose", import_transpose);
   table.add("Expand", import_expand);
   table.add("Tile", import_tile);

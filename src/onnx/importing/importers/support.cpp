@@ -1,6 +1,7 @@
 #include "onnx/importing/importers/support.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace crema::onnx {
 
@@ -8,8 +9,10 @@ namespace {
 
 constexpr int64_t kMaxSetting = int64_t{1} << 24;
 
-// The sizes of a Reshape layer; none if they cannot be said.
-std::vector<int64_t> written_dims(const Shape& in, const Shape& out) {
+// The sizes of a Reshape layer; none if they cannot be said. In front, axes that have the size of
+// an open batch, and may be it, stay as they are.
+std::vector<int64_t> written_dims(const Shape& in, const Shape& out,
+                                  std::optional<int64_t> open_batch) {
   std::vector<int64_t> dims = out.dims();
   if (dims.empty()) return dims;
   if (in.rank() > 0 && in[0] == out[0]) {
@@ -17,8 +20,12 @@ std::vector<int64_t> written_dims(const Shape& in, const Shape& out) {
   } else if (out.count(1) > 0) {
     dims[0] = -1;
   }
+  const int common = std::min(in.rank(), out.rank());
+  for (int i = 1; open_batch && i < common && in[i - 1] == out[i - 1] && in[i] == out[i]; ++i) {
+    if (in[i] == *open_batch) dims[static_cast<size_t>(i)] = 0;
+  }
   for (size_t i = 1; i < dims.size(); ++i) {
-    if (dims[i] != 0) continue;
+    if (dims[i] != 0 || out[static_cast<int>(i)] != 0) continue;
     if (static_cast<int>(i) >= in.rank() || in[static_cast<int>(i)] != 0)
       give_up("an empty shape ", out.str(), " of ", in.str());
   }
@@ -73,7 +80,7 @@ LayerParameter& add_reshape(const Node& node, LayerWriter& writer, const LayerEn
     layer.mutable_flatten_param()->set_axis(1);
     return layer;
   }
-  const std::vector<int64_t> dims = written_dims(in, out);
+  const std::vector<int64_t> dims = written_dims(in, out, writer.graph().open_batch());
   LayerParameter& layer = writer.add(node, "Reshape", {from}, {to}, step);
   BlobShape& shape = *layer.mutable_reshape_param()->mutable_shape();
   for (const int64_t dim : dims) shape.add_dim(dim);

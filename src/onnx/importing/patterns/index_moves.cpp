@@ -31,6 +31,17 @@ bool is_selecting_move(const Node& node) {
           has_constant_settings(node));
 }
 
+bool moves_open_batch(const Graph& graph, const Node& move) {
+  if (!graph.has_open_batch() || move.input(0) == nullptr || move.output() == nullptr) return false;
+  const Shape &in = move.input(0)->shape(), &out = move.output()->shape();
+  if (move.is("Transpose")) return in.rank() > 0 && perm_of(move)[0] != 0;
+  if (!move.is("Squeeze") && !move.is("Unsqueeze")) return false;
+  const auto axes = move.call().ints_of("axes", 1, 13);
+  if (!axes) return in.rank() > 0 && in[0] == 1;
+  const int rank = move.is("Squeeze") ? in.rank() : out.rank();
+  return std::ranges::any_of(*axes, [&](int64_t axis) { return axis == 0 || axis == -rank; });
+}
+
 std::vector<int64_t> perm_of(const Node& transpose) {
   const int rank = transpose.input(0)->shape().rank();
   std::vector<int64_t> reversed(static_cast<size_t>(rank));

@@ -17,6 +17,11 @@ bool is_move(const Node& node);
 /// The same, Slice, Split and Gather at constant indices: they give some elements.
 bool is_selecting_move(const Node& node);
 
+/// Whether the move takes axis 0 to another place, and the batch is open. The present batch may be
+/// 1: that elements stay in their order then says nothing of other batches, so that such moves are
+/// joined by their axes alone.
+bool moves_open_batch(const Graph& graph, const Node& move);
+
 /// The axes of a Transpose in their new order.
 std::vector<int64_t> perm_of(const Node& transpose);
 

@@ -11,13 +11,18 @@ namespace {
 
 constexpr size_t kLongestChain = 16;
 
+bool joins(const Graph& graph, const Node& node) {
+  return is_move(node) && !moves_open_batch(graph, node);
+}
+
 // The moves that end in the node, the first one first; each is read by the next alone.
 std::vector<Node*> chain_of(const Graph& graph, Node& node) {
   std::vector<Node*> chain = {&node};
   while (chain.size() < kLongestChain) {
     Value* const from = chain.front()->input(0);
     Node* const producer = from->producer;
-    if (producer == nullptr || !is_move(*producer) || graph.only_reader(*from) == nullptr) break;
+    if (producer == nullptr || !joins(graph, *producer) || graph.only_reader(*from) == nullptr)
+      break;
     chain.insert(chain.begin(), producer);
   }
   return chain;
@@ -27,16 +32,6 @@ void put_reshape(Graph& graph, Node& node, Value& x) {
   Value& shape =
       index_constant(graph, node.output()->name + "_shape", node.output()->shape().dims());
   graph.substitute(node, "Reshape", {&x, &shape}, {int_attribute("allowzero", 1)});
-}
-
-// Whether a Transpose moves the batch, which is open. The present batch may be 1: that elements
-// stay in their order then says nothing of others, so that such moves are joined by their axes
-// alone.
-bool moves_open_batch(const Graph& graph, const std::vector<Node*>& chain) {
-  return graph.has_open_batch() && std::ranges::any_of(chain, [](const Node* node) {
-           return node->is("Transpose") && node->input(0)->shape().rank() > 0 &&
-                  perm_of(*node)[0] != 0;
-         });
 }
 
 bool is_in_order(const std::vector<int64_t>& indices) {
@@ -132,15 +127,14 @@ bool join_pair(Graph& graph, Node& node) {
 
 bool join_moves(Graph& graph, Node& node) {
   if (!is_move(node)) return false;
+  if (moves_open_batch(graph, node)) return join_transposes(graph, node);
   // The last one of a chain: what follows is no move.
   const Node* const reader = graph.only_reader(*node.output());
-  if (reader != nullptr && is_move(*reader)) return false;
+  if (reader != nullptr && joins(graph, *reader)) return false;
   const std::vector<Node*> chain = chain_of(graph, node);
   Value& x = *chain.front()->input(0);
   Value& y = *node.output();
   if (chain.size() == 1 && !node.is("Transpose")) return false;
-  if (moves_open_batch(graph, chain))
-    return chain.size() > 1 ? join_pair(graph, node) : join_transposes(graph, node);
   const auto indices = moved_indices(graph, chain, y);
   if (!indices) return chain.size() > 1 ? join_pair(graph, node) : join_transposes(graph, node);
   if (is_in_order(*indices)) {
@@ -173,7 +167,7 @@ bool join_moves(Graph& graph, Node& node) {
 
 // The batch stays in front.
 bool flatten_transpose(Graph& graph, Node& node) {
-  if (!node.is("Transpose") || !is_move(node) || moves_open_batch(graph, {&node})) return false;
+  if (!node.is("Transpose") || !joins(graph, node)) return false;
   Value& x = *node.input(0);
   if (x.shape().rank() == 0 || x.shape()[0] != node.output()->shape()[0]) return false;
   const auto indices = moved_indices(graph, {&node}, *node.output());

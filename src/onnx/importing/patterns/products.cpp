@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "onnx/importing/patterns/all.hpp"
+#include "onnx/importing/patterns/index_moves.hpp"
 #include "onnx/importing/patterns/match.hpp"
 
 namespace crema::onnx {
@@ -158,6 +159,7 @@ bool drop_flatten(Graph& graph, Node& node) {
   const Node& producer = *flat->producer;
   if (!producer.is("Flatten") && !producer.is("Reshape") && !producer.is("Squeeze")) return false;
   Value* const x = producer.input(0);
+  if (moves_open_batch(graph, producer)) return false;
   if (x->is_constant() || x->shape().rank() < 3 || x->shape()[0] != flat->shape()[0]) return false;
   graph.set_input(node, 0, x);
   return true;

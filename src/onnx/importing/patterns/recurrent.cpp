@@ -209,17 +209,15 @@ Value& initial_state(Graph& graph, Node& before, Value* given, const Recurrence&
 }
 
 void put_all_states(Graph& graph, Node& node, Value& h, const Recurrence& form) {
-  Value& y = *node.output();
-  const auto reshape_to = [&](Value& from, const std::vector<int64_t>& dims) -> Value& {
-    return graph.add_step(&node, "Reshape", {&from, &index_constant(graph, "states_shape", dims)});
-  };
   if (form.directions == 1) {
     Value& rows = form.is_batch_first ? swapped(graph, node, h) : h;
-    graph.substitute(node, "Reshape",
-                     {&rows, &index_constant(graph, "states_shape", y.shape().dims())});
+    const int64_t axis = form.is_batch_first ? 2 : 1;
+    graph.substitute(node, "Unsqueeze", {&rows, &index_constant(graph, "directions", {axis})});
     return;
   }
-  Value& split = reshape_to(h, {form.steps, form.batch, 2, form.units});
+  Value& split = graph.add_step(
+      &node, "Reshape",
+      {&h, &index_constant(graph, "states_shape", {form.steps, form.batch, 2, form.units})});
   const std::vector<int64_t> perm =
       form.is_batch_first ? std::vector<int64_t>{1, 0, 2, 3} : std::vector<int64_t>{0, 2, 1, 3};
   graph.substitute(node, "Transpose", {&split}, {ints_attribute("perm", perm)});

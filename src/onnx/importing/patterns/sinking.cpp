@@ -236,6 +236,7 @@ bool sink_through_rows(Graph& graph, Node& node) {
   const Shape &before = x.shape(), &after = moved->shape();
   if (before.rank() < 2 || after.rank() < 2 || before[-1] != after[-1]) return false;
   const bool is_transpose = move->is("Transpose");
+  if (!is_transpose && moves_open_batch(graph, *move)) return false;
   std::vector<int64_t> perm;
   if (is_transpose) {
     perm = perm_of(*move);
