@@ -20,7 +20,7 @@ from nets.net import Net
 from nets.plain import alexnet_two_towers, caffenet, overfeat, vdsr, vgg
 from nets.residual import densenet121, resnet101, resnet18, resnet20_cifar, resnext50
 from nets.segmentation import fcn8s, unet
-from nets.transformer import vit_tiny
+from nets.transformer import bert_base, vit_tiny
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 
@@ -37,6 +37,7 @@ NETS = {
     "unet": (unet, "U-Net for two classes, with BatchNorm and padded convolutions", 4, (3, 256, 256), (256, 256), 2),
     "overfeat": (overfeat, "OverFeat, the fast model", 16, (3, 231, 231), (), 2),
     "vit_tiny": (vit_tiny, "Vision transformer ViT-Ti/16", 8, (3, 224, 224), (), 1),
+    "bert_base": (bert_base, "An encoder of the size of BERT-base, for two classes of texts of 128 words", 8, (128,), (), 1),
     "vgg16": (lambda net: vgg(net, 2, 2, 3, 3, 3), "VGG, configuration D", 8, (3, 224, 224), (), 2),
     "vgg19": (lambda net: vgg(net, 2, 2, 4, 4, 4), "VGG, configuration E", 8, (3, 224, 224), (), 2),
     "caffenet": (caffenet, "CaffeNet, the reference net of Caffe", 8, (3, 227, 227), (), 2),
