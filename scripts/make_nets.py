@@ -37,7 +37,6 @@ NETS = {
     "unet": (unet, "U-Net for two classes, with BatchNorm and padded convolutions", 4, (3, 256, 256), (256, 256), 2),
     "overfeat": (overfeat, "OverFeat, the fast model", 16, (3, 231, 231), (), 2),
     "vit_tiny": (vit_tiny, "Vision transformer ViT-Ti/16", 8, (3, 224, 224), (), 1),
-    "bert_base": (bert_base, "An encoder of the size of BERT-base, for two classes of texts of 128 words", 8, (128,), (), 1),
     "vgg16": (lambda net: vgg(net, 2, 2, 3, 3, 3), "VGG, configuration D", 8, (3, 224, 224), (), 2),
     "vgg19": (lambda net: vgg(net, 2, 2, 4, 4, 4), "VGG, configuration E", 8, (3, 224, 224), (), 2),
     "caffenet": (caffenet, "CaffeNet, the reference net of Caffe", 8, (3, 227, 227), (), 2),
@@ -96,6 +95,9 @@ FED_NETS = {
     "yolo_v2_tiny": (yolo_v2_tiny, "Tiny YOLO v2, for the 20 classes of PASCAL VOC", DATABASES, 1),
     "rfcn_resnet50": (rfcn_resnet50, "R-FCN on ResNet-50, for the 20 classes of PASCAL VOC", [
         "# Fed by Input: README.md says what the inputs are. Their values are zeros until a program sets them."], 2),
+    "bert_base": (bert_base, "An encoder of the size of BERT-base, for two classes of texts of 128 words", [
+        "# Fed by Input, so that it can be timed without data; words and labels are zeros. For training, replace the",
+        '# layer "data" by HDF5Data with the data sets words (N, 128) and label (N).'], 1),
     "lrcn": (lrcn, "LRCN, which writes captions: CaffeNet and two LSTM layers", [
         "# Fed by Input, so that it can be timed without data; values are zeros. For training, replace the layer",
         '# "data" as README.md says.'], 2),

@@ -61,8 +61,12 @@ def bert_base(net):
     def linear(name, bottom, outputs):
         return net.inner_product(name, bottom, outputs, "  axis: -1", filler=normal)
 
-    net.part("words and their positions")
-    blob = net.layer("Embed", "words", "data",
+    if net.train:
+        net.inputs(words=(8, 128), label=(8,))
+    else:
+        net.inputs(words=(1, 128))
+    net.part("vectors of the words and of their positions")
+    blob = net.layer("Embed", "embedding", "words",
                      f"embed_param {{ num_output: {width}  input_dim: {words}  bias_term: false{filled} }}")
     learning, filler = ([free], f"  filler {{ {normal} }}") if net.train else ([], "")
     net.layer("Bias", "position", blob, *learning, f"bias_param {{ axis: 1  num_axes: 2{filler} }}", top=blob)

@@ -140,8 +140,8 @@ TEST(Tails, AttentionReadsThePartsOfASlice) {
   const auto prototxt = [](const char* lengths, const char* more) {
     return text(R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 37 dim: 9 } } }
-layer { name: "lengths" type: "Parameter" top: "lengths" param { lr_mult: 0 }
-        parameter_param { shape { dim: 2 } filler { type: "constant" value: 21 } } }
+layer { name: "lengths" type: "DummyData" top: "lengths"
+        dummy_data_param { shape { dim: 2 } data_filler { type: "constant" value: 21 } } }
 layer { name: "qkv" type: "InnerProduct" bottom: "x" top: "qkv"
         inner_product_param { num_output: 36 axis: 2 weight_filler { type: "gaussian" std: 0.5 } } }
 layer { name: "cut" type: "Slice" bottom: "qkv" top: "q" top: "k" top: "v"
