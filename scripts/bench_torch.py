@@ -85,7 +85,8 @@ def measure(args):
     shape = (args.batch or shape[0], *shape[1:])
     memory_format = FORMATS[args.memory_format]
     net = build().to(memory_format=memory_format).train(not args.inference)
-    data = torch.rand(shape).contiguous(memory_format=memory_format)
+    # Words of a text are numbers from 0 on.
+    data = torch.rand(shape).contiguous(memory_format=memory_format) if len(shape) > 2 else torch.randint(2, shape)
     with torch.no_grad():
         scores = net(data)
         label = torch.randint(classes, (len(scores), *scores.shape[2:])) if classes else torch.rand_like(scores)

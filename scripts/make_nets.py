@@ -20,7 +20,7 @@ from nets.net import Net
 from nets.plain import alexnet_two_towers, caffenet, overfeat, vdsr, vgg
 from nets.residual import densenet121, resnet101, resnet18, resnet20_cifar, resnext50
 from nets.segmentation import fcn8s, unet
-from nets.transformer import vit_tiny
+from nets.transformer import bert_base, vit_tiny
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 
@@ -95,6 +95,9 @@ FED_NETS = {
     "yolo_v2_tiny": (yolo_v2_tiny, "Tiny YOLO v2, for the 20 classes of PASCAL VOC", DATABASES, 1),
     "rfcn_resnet50": (rfcn_resnet50, "R-FCN on ResNet-50, for the 20 classes of PASCAL VOC", [
         "# Fed by Input: README.md says what the inputs are. Their values are zeros until a program sets them."], 2),
+    "bert_base": (bert_base, "An encoder of the size of BERT-base, for two classes of texts of 128 words", [
+        "# Fed by Input, so that it can be timed without data; words and labels are zeros. For training, replace the",
+        '# layer "data" by HDF5Data with the data sets words (N, 128) and label (N).'], 1),
     "lrcn": (lrcn, "LRCN, which writes captions: CaffeNet and two LSTM layers", [
         "# Fed by Input, so that it can be timed without data; values are zeros. For training, replace the layer",
         '# "data" as README.md says.'], 2),

@@ -292,6 +292,38 @@ class VisionTransformer(nn.Module):
         return self.scores(self.blocks(tokens)[:, 0])
 
 
+class TextHeads(Heads):
+    """Attention of heads of 64 values; queries, keys and values apart."""
+
+    def forward(self, *parts):
+        parts = [part.unflatten(2, (-1, 64)).transpose(1, 2) for part in parts]
+        return nn.functional.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
+
+
+class TextEncoder(nn.Module):
+    """The encoder of models/bert_base: scores of two classes for words (N, 128)."""
+
+    def __init__(self, width=768, depth=12, words=30522, length=128):
+        super().__init__()
+        self.words = nn.Embedding(words, width)
+        self.position = nn.Parameter(0.02 * torch.randn(length, width))
+        self.norm = nn.LayerNorm(width, 1e-12)
+        self.blocks = nn.ModuleList(nn.ModuleDict({
+            "query": nn.Linear(width, width), "key": nn.Linear(width, width), "value": nn.Linear(width, width),
+            "heads": TextHeads(), "proj": nn.Linear(width, width), "norm1": nn.LayerNorm(width, 1e-12), "norm2": nn.LayerNorm(width, 1e-12),
+            "fc1": nn.Linear(width, 4 * width), "fc2": nn.Linear(4 * width, width),
+        }) for _ in range(depth))
+        self.pooler, self.scores = nn.Linear(width, width), nn.Linear(width, 2)
+
+    def forward(self, data):
+        x = self.norm(self.words(data) + self.position)
+        for block in self.blocks:
+            attention = block["heads"](*(block[name](x) for name in ("query", "key", "value")))
+            x = block["norm1"](x + block["proj"](attention))
+            x = block["norm2"](x + block["fc2"](nn.functional.gelu(block["fc1"](x))))
+        return self.scores(torch.tanh(self.pooler(x[:, 0])))
+
+
 class InvertedResidual(nn.Module):
     def __init__(self, inputs, outputs, stride, expansion):
         super().__init__()
@@ -440,6 +472,7 @@ NETS = {
     "unet": (lambda: nn.Sequential(UNet(3, 64, 4), nn.Conv2d(64, 2, 1)), (4, 3, 256, 256), 2),
     "overfeat": (overfeat, (16, 3, 231, 231), 1000),
     "vit_tiny": (VisionTransformer, (8, 3, 224, 224), 1000),
+    "bert_base": (TextEncoder, (8, 128), 2),
     "vgg16": (lambda: vgg(2, 2, 3, 3, 3), (8, 3, 224, 224), 1000),
     "vgg19": (lambda: vgg(2, 2, 4, 4, 4), (8, 3, 224, 224), 1000),
     "caffenet": (caffenet, (8, 3, 227, 227), 1000),

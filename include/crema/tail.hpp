@@ -17,10 +17,12 @@ struct ChannelAffine {
 /// One operation on the top of a layer. The engine of the layer applies it while it writes the top.
 struct TailStep {
   enum class Kind : uint8_t {
-    relu,    // y = x where x > 0, else slope * x
-    affine,  // y = scale * x + bias, with one scale and one bias for each channel (axis 1)
-    stored,  // y = scale * x + shift, likewise; both are Layer::stored_affine() of `layer`
-    add,     // y = x + another bottom of the same shape
+    relu,          // y = x where x > 0, else slope * x
+    affine,        // y = scale * x + bias, with one scale and one bias for each channel (axis 1)
+    stored,        // y = scale * x + shift, likewise; both are Layer::stored_affine() of `layer`
+    add,           // y = x + another bottom of the same shape
+    gelu,          // y = x * P(X <= x) for a standard normal X
+    gelu_by_tanh,  // the same, approximated as GELU's `approximate: TANH` does
   };
   Kind kind = Kind::relu;
   float slope = 0;               // relu: for negative values; not below 0

@@ -62,7 +62,19 @@ AttentionLayer::AttentionLayer(const LayerInit& init)
   }
 }
 
-void AttentionLayer::reshape(Blobs bottom, Blobs top) {
+void AttentionLayer::fit_whole(const Blob& bottom) {
+  const Shape& shape = bottom.shape();
+  const int64_t values = 3 * static_cast<int64_t>(sizes_.heads);
+  if (shape.rank() != 3 || shape[2] == 0 || shape[2] % values != 0)
+    throw Error("'", bottom.name, "' (", shape.str(), ") cannot be split among queries, keys and ",
+                "values of ", sizes_.heads,
+                " heads; num_heads has to divide a third of its values");
+  sizes_.batch = shape[0];
+  sizes_.queries = sizes_.keys = shape[1];
+  sizes_.depth = sizes_.value_depth = shape[2] / values;
+}
+
+void AttentionLayer::fit_parts(Blobs bottom) {
   const Shape &q = bottom[0]->shape(), &k = bottom[1]->shape(), &v = bottom[2]->shape();
   for (int i = 0; i < 3; ++i) {
     const Blob& blob = *bottom[static_cast<size_t>(i)];
@@ -88,16 +100,22 @@ void AttentionLayer::reshape(Blobs bottom, Blobs top) {
   sizes_.keys = k[1];
   sizes_.depth = q[2] / sizes_.heads;
   sizes_.value_depth = v[2] / sizes_.heads;
-  has_lengths_ = bottom.size() == 4 && bottom[3]->shape().rank() == 1;
-  if (bottom.size() == 4) {
-    const Shape &mask = bottom[3]->shape(), pairs{q[0], k[1]}, each{q[0]};
+}
+
+void AttentionLayer::reshape(Blobs bottom, Blobs top) {
+  whole_ ? fit_whole(*bottom[0]) : fit_parts(bottom);
+  const auto at = static_cast<size_t>(masks());
+  const bool is_masked = bottom.size() > at;
+  has_lengths_ = is_masked && bottom[at]->shape().rank() == 1;
+  if (is_masked) {
+    const Shape &mask = bottom[at]->shape(), pairs{sizes_.batch, sizes_.keys}, each{sizes_.batch};
     if (mask != pairs && mask != each)
-      throw Error("'", bottom[3]->name, "' (", mask.str(), ") is neither a mask of the keys (",
+      throw Error("'", bottom[at]->name, "' (", mask.str(), ") is neither a mask of the keys (",
                   pairs.str(), "), not 0 for padding, nor their numbers (", each.str(), ")");
     padded_ = Tensor(pairs, DType::u8);
   }
-  top[0]->reshape(Shape{q[0], q[1], v[2]});
-  const Shape each{q[0], sizes_.heads, q[1]};
+  top[0]->reshape(Shape{sizes_.batch, sizes_.queries, sizes_.heads * sizes_.value_depth});
+  const Shape each{sizes_.batch, sizes_.heads, sizes_.queries};
   if (log_sums_.shape() != each || log_sums_.dtype() != dtype()) {
     log_sums_ = Tensor(each, dtype());
   }
@@ -129,18 +147,30 @@ double AttentionLayer::scale() const {
 
 template <class T>
 AttentionInputs<T> AttentionLayer::inputs(Blobs bottom) const {
-  return {bottom[0]->data.read<T>(),
+  const int64_t keys_row = sizes_.heads * sizes_.depth,
+                values_row = sizes_.heads * sizes_.value_depth;
+  const uint8_t* const padded = std::ssize(bottom) > masks() ? padded_.read<uint8_t>() : nullptr;
+  const auto scaled = static_cast<T>(scale());
+  const T* const q = bottom[0]->data.read<T>();
+  if (whole_) {
+    const int64_t row = 3 * keys_row;
+    return {q, q + keys_row, q + 2 * keys_row, row, row, row, scaled, causal(), padded, dropout_};
+  }
+  return {q,
           bottom[1]->data.read<T>(),
           bottom[2]->data.read<T>(),
-          static_cast<T>(scale()),
+          keys_row,
+          keys_row,
+          values_row,
+          scaled,
           causal(),
-          bottom.size() == 4 ? padded_.read<uint8_t>() : nullptr,
+          padded,
           dropout_};
 }
 
 void AttentionLayer::take_masks(const ComputeDevice& device, Blobs bottom) {
-  if (bottom.size() < 4) return;
-  const Blob& given = *bottom[3];
+  if (std::ssize(bottom) <= masks()) return;
+  const Blob& given = *bottom[static_cast<size_t>(masks())];
   const bool is_mask = given.shape().rank() == 2;
   if (!is_mask) least_length(given);
   dispatch_float(dtype(), [&]<class T>(T) {
@@ -284,8 +314,16 @@ void AttentionLayer::run_backward(const ComputeDevice& device, Blobs top,
     const auto diff = [&](size_t i) {
       return propagate[i] ? bottom[i]->diff.overwrite<T>() : nullptr;
     };
-    fit_blocks<T>().backward(inputs<T>(bottom), {top[0]->data.read<T>(), top[0]->diff.read<T>(),
-                                                 log_sums_.read<T>(), diff(0), diff(1), diff(2)});
+    AttentionGradients<T> gradients{
+        top[0]->data.read<T>(), top[0]->diff.read<T>(), log_sums_.read<T>(), diff(0), {}, {}};
+    if (!whole_) {
+      gradients.dk = diff(1);
+      gradients.dv = diff(2);
+    } else if (gradients.dq != nullptr) {
+      gradients.dk = gradients.dq + sizes_.heads * sizes_.depth;
+      gradients.dv = gradients.dk + sizes_.heads * sizes_.depth;
+    }
+    fit_blocks<T>().backward(inputs<T>(bottom), gradients);
   });
 }
 

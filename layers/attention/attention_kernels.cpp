@@ -6,6 +6,7 @@
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
 #include "backend/cpu/math_lanes-inl.hpp"
+#include "backend/cpu/value-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
@@ -16,7 +17,8 @@ using Tag = hn::ScalableTag<T>;
 /// Rows of a tile: with two vectors each, they fill the registers of one set of sums.
 constexpr int kTileRows = HWY_TARGET == HWY_AVX3 ? 12 : 4;
 
-template <int kRows, class T>
+/// With kVectors of the two vectors of a row.
+template <int kRows, int kVectors, class T>
 HWY_INLINE void tile(const PanelProduct<T>& p, const T* a, T* c) {
   const Tag<T> d;
   const int64_t lanes = lanes_of(d);
@@ -24,38 +26,50 @@ HWY_INLINE void tile(const PanelProduct<T>& p, const T* a, T* c) {
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     low[r] = p.adds ? hn::LoadU(d, c + r * p.c_row) : hn::Zero(d);
-    high[r] = p.adds ? hn::LoadU(d, c + r * p.c_row + lanes) : hn::Zero(d);
+    if constexpr (kVectors == 2)
+      high[r] = p.adds ? hn::LoadU(d, c + r * p.c_row + lanes) : hn::Zero(d);
   }
   const T* b = p.b;
   const int64_t row = p.a_row, step = p.a_inner;
+  // Three rows a pointer: one for each would not leave registers for all.
+  constexpr int kPointers = (kRows + 2) / 3;
   for (int64_t o = 0; o < p.outer; ++o, a += p.a_outer) {
-    const T* at = a;
-    for (int64_t k = 0; k < p.inner; ++k, at += step, b += 2 * lanes) {
-      const auto left = hn::LoadU(d, b), right = hn::LoadU(d, b + lanes);
+    const T* at[kPointers];
+#pragma GCC unroll 4
+    for (int k = 0; k < kPointers; ++k) at[k] = a + 3 * k * row;
+    for (int64_t k = 0; k < p.inner; ++k, b += 2 * lanes) {
+      const auto left = hn::LoadU(d, b), right = kVectors == 2 ? hn::LoadU(d, b + lanes) : left;
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const auto factor = hn::Set(d, at[r * row]);
+        const auto factor = hn::Set(d, at[r / 3][r % 3 * row]);
         low[r] = hn::MulAdd(factor, left, low[r]);
-        high[r] = hn::MulAdd(factor, right, high[r]);
+        if constexpr (kVectors == 2) high[r] = hn::MulAdd(factor, right, high[r]);
       }
+#pragma GCC unroll 4
+      for (int i = 0; i < kPointers; ++i) at[i] += step;
     }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     hn::StoreU(low[r], d, c + r * p.c_row);
-    hn::StoreU(high[r], d, c + r * p.c_row + lanes);
+    if constexpr (kVectors == 2) hn::StoreU(high[r], d, c + r * p.c_row + lanes);
   }
+}
+
+template <int kVectors, class T>
+HWY_INLINE void all_rows(const PanelProduct<T>& p) {
+  int64_t r = 0;
+  for (; r + kTileRows <= p.rows; r += kTileRows) {
+    tile<kTileRows, kVectors>(p, p.a + r * p.a_row, p.c + r * p.c_row);
+  }
+  for (; r + 4 <= p.rows; r += 4) tile<4, kVectors>(p, p.a + r * p.a_row, p.c + r * p.c_row);
+  for (; r < p.rows; ++r) tile<1, kVectors>(p, p.a + r * p.a_row, p.c + r * p.c_row);
 }
 
 template <class T>
 HWY_FLATTEN void product(const PanelProduct<T>& given) {
   const PanelProduct<T> p = given;  // on the stack: stores cannot change it
-  int64_t r = 0;
-  for (; r + kTileRows <= p.rows; r += kTileRows) {
-    tile<kTileRows>(p, p.a + r * p.a_row, p.c + r * p.c_row);
-  }
-  for (; r + 4 <= p.rows; r += 4) tile<4>(p, p.a + r * p.a_row, p.c + r * p.c_row);
-  for (; r < p.rows; ++r) tile<1>(p, p.a + r * p.a_row, p.c + r * p.c_row);
+  p.narrow ? all_rows<1>(p) : all_rows<2>(p);
 }
 
 /// The queries of a vector of a panel, and which of their keys count.
@@ -75,6 +89,14 @@ struct Queries {
   }
 };
 
+/// exp(x) for x <= 0, or hardly above.
+HWY_INLINE hn::Vec<Tag<float>> weight_of(Tag<float>, hn::Vec<Tag<float>> x) {
+  return exp_below_0(Value<Tag<float>>(x)).raw;
+}
+HWY_INLINE hn::Vec<Tag<double>> weight_of(Tag<double> d, hn::Vec<Tag<double>> x) {
+  return exp_of(d, x);
+}
+
 /// exp(score - shift); a shift of -infinity, of queries without any key, counts as 0.
 template <class T>
 HWY_INLINE hn::Vec<Tag<T>> shift_of(hn::Vec<Tag<T>> most) {
@@ -88,7 +110,7 @@ HWY_FLATTEN void soften(const ScorePanel<T>& given, T* most, T* total, T* factor
   const Tag<T> d;
   const int64_t lanes = lanes_of(d), width = 2 * lanes;
   const bool partial = panel.padded != nullptr || panel.causal;
-  for (int64_t lane = 0; lane < width; lane += lanes) {
+  for (int64_t lane = 0; lane < (panel.narrow ? lanes : width); lane += lanes) {
     const Queries<T> queries(panel, lane);
     const auto before = hn::LoadU(d, most + lane);
     auto largest = before;
@@ -106,8 +128,8 @@ HWY_FLATTEN void soften(const ScorePanel<T>& given, T* most, T* total, T* factor
     int64_t k = 0;
     for (; k + 2 <= panel.keys; k += 2) {
       T* const at = panel.scores + k * width + lane;
-      const auto first = exp_of(d, hn::Sub(hn::LoadU(d, at), shift));
-      const auto second = exp_of(d, hn::Sub(hn::LoadU(d, at + width), shift));
+      const auto first = weight_of(d, hn::Sub(hn::LoadU(d, at), shift));
+      const auto second = weight_of(d, hn::Sub(hn::LoadU(d, at + width), shift));
       sum = hn::Add(sum, first);
       other = hn::Add(other, second);
       hn::StoreU(first, d, at);
@@ -115,11 +137,11 @@ HWY_FLATTEN void soften(const ScorePanel<T>& given, T* most, T* total, T* factor
     }
     if (k < panel.keys) {
       T* const at = panel.scores + k * width + lane;
-      const auto last = exp_of(d, hn::Sub(hn::LoadU(d, at), shift));
+      const auto last = weight_of(d, hn::Sub(hn::LoadU(d, at), shift));
       sum = hn::Add(sum, last);
       hn::StoreU(last, d, at);
     }
-    const auto scale = exp_of(d, hn::Sub(before, shift));
+    const auto scale = weight_of(d, hn::Sub(before, shift));
     hn::StoreU(largest, d, most + lane);
     hn::StoreU(scale, d, factor + lane);
     hn::StoreU(hn::MulAdd(hn::LoadU(d, total + lane), scale, hn::Add(sum, other)), d, total + lane);
@@ -141,8 +163,8 @@ HWY_FLATTEN void weights(const ScorePanel<T>& given, const T* log_sum) {
       low = first.keep(panel, k, low);
       high = second.keep(panel, k, high);
     }
-    hn::StoreU(exp_of(d, hn::Sub(low, shift)), d, at);
-    hn::StoreU(exp_of(d, hn::Sub(high, other)), d, at + lanes);
+    hn::StoreU(weight_of(d, hn::Sub(low, shift)), d, at);
+    hn::StoreU(weight_of(d, hn::Sub(high, other)), d, at + lanes);
   }
 }
 
@@ -193,12 +215,25 @@ HWY_FLATTEN void scale_rows(int64_t rows, int64_t n, const T* factor, const T* x
 }
 
 template <class T>
+HWY_FLATTEN void dot_rows(int64_t rows, int64_t n, const T* x, const T* y, int64_t row, T* sums) {
+  const Tag<T> d;
+  for (int64_t r = 0; r < rows; ++r, x += row, y += row) {
+    auto sum = hn::Zero(d);
+    each_vector(d, n, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+      sum = hn::MulAdd(load(d, lanes, x + i), load(d, lanes, y + i), sum);
+    });
+    sums[r] = hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+}
+
+template <class T>
 constexpr AttentionKernels<T> kKernels = {2 * int64_t{hn::MaxLanes(Tag<T>())},
                                           product<T>,
                                           soften<T>,
                                           weights<T>,
                                           score_gradients<T>,
                                           to_panels<T>,
+                                          dot_rows<T>,
                                           scale_rows<T>};
 
 const AttentionKernels<float>* kernels_f32() { return &kKernels<float>; }

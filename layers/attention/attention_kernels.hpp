@@ -20,6 +20,7 @@ struct PanelProduct {
   T* c;
   int64_t c_row;  // elements from one row to the next
   bool adds;
+  bool narrow = false;  // the first half of the width alone
 };
 
 /// A panel of scores, and which of them count.
@@ -30,6 +31,7 @@ struct ScorePanel {
   const uint8_t* padded;  // (keys), not 0 for keys that do not count; null: all do
   bool causal;            // key j counts for queries from j on
   int64_t first_query, first_key;
+  bool narrow = false;  // the first half of the queries alone; for soften
 };
 
 template <class T>
@@ -49,6 +51,8 @@ struct AttentionKernels {
   /// What fills the last panel is 0.
   void (*to_panels)(int64_t rows, int64_t n, const T* x, int64_t x_row, T factor, T* panels,
                     int64_t panel);
+  /// sums[r] = the sum over i < n of x[r * row + i] * y[r * row + i]
+  void (*dot_rows)(int64_t rows, int64_t n, const T* x, const T* y, int64_t row, T* sums);
   /// y[r, :] = x[r, :] * factor[r] for rows of n elements; y may be x.
   void (*scale_rows)(int64_t rows, int64_t n, const T* factor, const T* x, int64_t x_row, T* y,
                      int64_t y_row);

@@ -5,19 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "core/takes_parts.hpp"
 #include "crema/random.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layers/attention/blocked_attention.hpp"
 
 namespace crema {
 
-class AttentionLayer : public TwoSidedLayer {
+class AttentionLayer : public TwoSidedLayer, public TakesParts {
  public:
   explicit AttentionLayer(const LayerInit& init);
   ~AttentionLayer() override;
 
   Arity arity() const override { return {.min_bottoms = 3, .max_bottoms = 4}; }
-  bool can_propagate(int bottom) const override { return bottom < 3; }
+  bool can_propagate(int bottom) const override { return bottom < masks(); }
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
   size_t kept_bytes() const override;
@@ -26,7 +27,9 @@ class AttentionLayer : public TwoSidedLayer {
   std::string device_refusal(Blobs bottom) const override;
   bool stores_16_bits() const override { return true; }
   std::string host_part() const override { return has_lengths_ ? "check of lengths" : ""; }
-  bool host_reads(int bottom) const override { return bottom == 3; }
+  bool host_reads(int bottom) const override { return bottom == masks(); }
+  int parts() const override { return 3; }
+  void take_whole() override { whole_ = true; }
   bool host_writes() const override { return false; }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;
@@ -47,11 +50,18 @@ class AttentionLayer : public TwoSidedLayer {
   void write_lengths(const ComputeDevice& device, const Blob& given, Tensor& lengths) const;
 
  protected:
-  BackwardReads reference_backward_reads() const override { return {{0, 1, 2}, true}; }
+  BackwardReads reference_backward_reads() const override {
+    return {whole_ ? IndexSet{0} : IndexSet{0, 1, 2}, true};
+  }
 
  private:
   struct Device;  // what passes on a device keep
 
+  /// The index of the bottom with the mask or the lengths.
+  int masks() const { return whole_ ? 1 : 3; }
+  /// Sets the sizes by the shapes. Error if they do not fit.
+  void fit_parts(Blobs bottom);
+  void fit_whole(const Blob& bottom);
   template <class T>
   AttentionInputs<T> inputs(Blobs bottom) const;
   template <class T>
@@ -63,7 +73,8 @@ class AttentionLayer : public TwoSidedLayer {
   template <class T>
   BlockedAttention<T>& fit_blocks();
 
-  uint64_t stream_;  // of the layer's name
+  uint64_t stream_;     // of the layer's name
+  bool whole_ = false;  // bottom 0 has q, k and v side by side
   AttentionSizes sizes_;
   AttentionDropout dropout_;
   bool has_lengths_ = false;   // bottom 3 has the numbers of keys

@@ -98,7 +98,7 @@ typename BlockedAttention<T>::Room BlockedAttention<T>::room(T* at, uint16_t* wo
 
 template <class T>
 template <class Body>
-void BlockedAttention<T>::each(int64_t items, const Body& body) {
+void BlockedAttention<T>::each_range(int64_t items, const Body& body) {
   // Taken here: tensors note who writes them, and are not made for several threads at once.
   T* const values = values_.template overwrite<T>();
   uint16_t* const words = words_.count() > 0
@@ -107,7 +107,15 @@ void BlockedAttention<T>::each(int64_t items, const Body& body) {
   for_pieces(items, threads_, [&](int64_t piece, int64_t begin, int64_t end) {
     Room own =
         room(values + piece * room_, words != nullptr ? words + piece * keys_ * kQueries : nullptr);
-    for (int64_t item = begin; item < end; ++item) body(item, own);
+    body(begin, end, own);
+  });
+}
+
+template <class T>
+template <class Body>
+void BlockedAttention<T>::each(int64_t items, const Body& body) {
+  each_range(items, [&](int64_t begin, int64_t end, Room& room) {
+    for (int64_t item = begin; item < end; ++item) body(item, room);
   });
 }
 
@@ -148,10 +156,8 @@ void to_panels_across(int64_t rows, int64_t n, const T* x, int64_t x_row, T fact
 template <class T>
 void BlockedAttention<T>::load_queries(const AttentionInputs<T>& in, const Block& at,
                                        Room& room) const {
-  const int64_t row = sizes_.heads * sizes_.depth;
-  to_panels_across(at.m, sizes_.depth,
-                   in.q + (at.sample * sizes_.queries + at.i) * row + at.head * sizes_.depth, row,
-                   in.scale, room.q_across, width_);
+  const T* const q = in.q + (at.sample * sizes_.queries + at.i) * in.q_row + at.head * sizes_.depth;
+  to_panels_across(at.m, sizes_.depth, q, in.q_row, in.scale, room.q_across, width_);
 }
 
 template <class T>
@@ -160,7 +166,7 @@ void BlockedAttention<T>::load_gradients(const AttentionInputs<T>& in,
                                          Room& room) const {
   load_queries(in, at, room);
   const AttentionKernels<T>& kernels = attention_kernels<T>();
-  const int64_t depth = sizes_.depth, q_row = sizes_.heads * depth;
+  const int64_t depth = sizes_.depth, q_row = in.q_row;
   const int64_t values = sizes_.value_depth, y_row = sizes_.heads * values;
   const int64_t present = round_up(at.m, width_);
   const T* const q = in.q + (at.sample * sizes_.queries + at.i) * q_row + at.head * depth;
@@ -175,13 +181,7 @@ void BlockedAttention<T>::load_gradients(const AttentionInputs<T>& in,
   to_panels_across(at.m, values, dy, y_row, T{1}, room.dy_across, width_);
   std::copy_n(gradients.log_sums + log_sum_at(at), at.m, room.log_sum);
   // The mean of the gradients of a query's weights is that of dy times y.
-  for (int64_t r = 0; r < at.m; ++r) {
-    double sum = 0;
-    for (int64_t i = 0; i < values; ++i) {
-      sum += static_cast<double>(y[r * y_row + i]) * static_cast<double>(dy[r * y_row + i]);
-    }
-    room.mean[r] = static_cast<T>(sum);
-  }
+  kernels.dot_rows(at.m, values, y, dy, y_row, room.mean);
   std::fill(room.log_sum + at.m, room.log_sum + present, std::numeric_limits<T>::infinity());
   std::fill(room.mean + at.m, room.mean + present, T{0});
 }
@@ -215,8 +215,8 @@ template <class T>
 void BlockedAttention<T>::forward_block(const AttentionInputs<T>& in, const Block& at, Room& room,
                                         T* y, T* log_sums) const {
   const AttentionKernels<T>& kernels = attention_kernels<T>();
-  const int64_t depth = sizes_.depth, k_row = sizes_.heads * depth;
-  const int64_t values = sizes_.value_depth, v_row = sizes_.heads * values;
+  const int64_t depth = sizes_.depth, k_row = in.k_row;
+  const int64_t values = sizes_.value_depth, v_row = in.v_row, y_row = sizes_.heads * values;
   const int64_t last = last_key(in, at.sample), panels = (at.m + width_ - 1) / width_;
   std::fill_n(room.most, panels * width_, -std::numeric_limits<T>::infinity());
   std::fill_n(room.total, panels * width_, T{0});
@@ -232,26 +232,29 @@ void BlockedAttention<T>::forward_block(const AttentionInputs<T>& in, const Bloc
     for (int64_t p = 0; p < panels; ++p) {
       const int64_t keys = block.keys_for(p, width_, in.causal);
       if (keys == 0) continue;
+      // Of the last panel, what holds queries.
+      const int64_t queries = std::min(width_, at.m - p * width_);
+      const bool narrow = 2 * queries <= width_;
       T* const scores = room.scores + p * keys_ * width_;
       kernels.product({keys, 1, depth, k, k_row, 0, 1, room.q_across + p * depth * width_, scores,
-                       width_, false});
+                       width_, false, narrow});
       const bool all = !in.causal || block.j + keys <= at.i + p * width_ + 1;
       kernels.soften({keys, scores, in.padded == nullptr ? nullptr : in.padded + first_key, !all,
-                      at.i + p * width_, block.j},
+                      at.i + p * width_, block.j, narrow},
                      room.most + p * width_, room.total + p * width_, room.factor + p * width_);
       if (in.dropout.threshold > 0) drop(in.dropout, room, p, keys, scores);
       T* const sums = room.sums + p * width_ * panel_value_depth_;
       if (block.j > 0) {
-        kernels.scale_rows(width_, panel_value_depth_, room.factor + p * width_, sums,
+        kernels.scale_rows(queries, panel_value_depth_, room.factor + p * width_, sums,
                            panel_value_depth_, sums, panel_value_depth_);
       }
       for (int64_t c = 0; c * width_ < values; ++c) {
-        kernels.product({width_, 1, keys, scores, 1, 0, width_, room.columns + c * keys_ * width_,
+        kernels.product({queries, 1, keys, scores, 1, 0, width_, room.columns + c * keys_ * width_,
                          sums + c * width_, panel_value_depth_, block.j > 0});
       }
     }
   }
-  y += (at.sample * sizes_.queries + at.i) * v_row + at.head * values;
+  y += (at.sample * sizes_.queries + at.i) * y_row + at.head * values;
   log_sums += log_sum_at(at);
   for (int64_t r = 0; r < at.m; ++r) {
     const T total = room.total[r];
@@ -264,15 +267,15 @@ void BlockedAttention<T>::forward_block(const AttentionInputs<T>& in, const Bloc
       std::fill_n(room.sums + r * panel_value_depth_, panel_value_depth_, T{0});
     }
   }
-  kernels.scale_rows(at.m, values, room.factor, room.sums, panel_value_depth_, y, v_row);
+  kernels.scale_rows(at.m, values, room.factor, room.sums, panel_value_depth_, y, y_row);
 }
 
 template <class T>
 void BlockedAttention<T>::backward_block(const AttentionInputs<T>& in, const Block& at, Room& room,
                                          bool wants_dq, T* dk, T* dv) const {
   const AttentionKernels<T>& kernels = attention_kernels<T>();
-  const int64_t depth = sizes_.depth, k_row = sizes_.heads * depth;
-  const int64_t values = sizes_.value_depth, v_row = sizes_.heads * values;
+  const int64_t depth = sizes_.depth, k_row = in.k_row;
+  const int64_t values = sizes_.value_depth, v_row = in.v_row;
   const int64_t panels = (at.m + width_ - 1) / width_;
   const int64_t first_key = at.sample * sizes_.keys + at.j;
   const T* const k = in.k + first_key * k_row + at.head * depth;
@@ -319,24 +322,40 @@ template <class T>
 void BlockedAttention<T>::write_dq(const AttentionInputs<T>& in,
                                    const AttentionGradients<T>& gradients, const Block& at,
                                    Room& room) const {
-  const int64_t row = sizes_.heads * sizes_.depth;
   std::fill_n(room.factor, at.m, in.scale);
-  attention_kernels<T>().scale_rows(
-      at.m, sizes_.depth, room.factor, room.dq, panel_depth_,
-      gradients.dq + (at.sample * sizes_.queries + at.i) * row + at.head * sizes_.depth, row);
+  T* const to =
+      gradients.dq + (at.sample * sizes_.queries + at.i) * in.q_row + at.head * sizes_.depth;
+  attention_kernels<T>().scale_rows(at.m, sizes_.depth, room.factor, room.dq, panel_depth_, to,
+                                    in.q_row);
 }
 
 /// `from`: rows of whole panels.
 template <class T>
 void BlockedAttention<T>::write_keys(const Block& at, int64_t count, const T* from, int64_t depth,
-                                     T* to) const {
-  const int64_t row = sizes_.heads * depth, from_row = round_up(depth, width_);
+                                     T* to, int64_t row) const {
+  const int64_t from_row = round_up(depth, width_);
   to += (at.sample * sizes_.keys + at.j) * row + at.head * depth;
   for (int64_t r = 0; r < count; ++r) std::copy_n(from + r * from_row, depth, to + r * row);
 }
 
 template <class T>
 void BlockedAttention<T>::forward(const AttentionInputs<T>& in, T* y, T* log_sums) {
+  if (!in.causal && in.dropout.threshold == 0) {
+    // Threads share panels out, of which blocks have some each.
+    return each_range(
+        sizes_.batch * sizes_.heads * panels(), [&](int64_t begin, int64_t end, Room& room) {
+          while (begin < end) {
+            const int64_t head = begin / panels(), first = begin % panels();
+            const int64_t count = std::min({panels() - first, end - begin, queries_ / width_});
+            const int64_t i = first * width_;
+            forward_block(in,
+                          {head / sizes_.heads, head % sizes_.heads, i,
+                           std::min(count * width_, sizes_.queries - i)},
+                          room, y, log_sums);
+            begin += count;
+          }
+        });
+  }
   const int64_t blocks = query_blocks();
   each(sizes_.batch * sizes_.heads * blocks, [&](int64_t item, Room& room) {
     // With `causal` later blocks have more keys: first and last ones by turns.
@@ -384,8 +403,9 @@ void BlockedAttention<T>::backward(const AttentionInputs<T>& in,
         if (wants_dq) write_dq(in, gradients, at, room);
       }
       const Block all = queries(head, 0);
-      if (dk != nullptr) write_keys(all, sizes_.keys, dk, sizes_.depth, gradients.dk);
-      if (dv != nullptr) write_keys(all, sizes_.keys, dv, sizes_.value_depth, gradients.dv);
+      if (dk != nullptr) write_keys(all, sizes_.keys, dk, sizes_.depth, gradients.dk, in.k_row);
+      if (dv != nullptr)
+        write_keys(all, sizes_.keys, dv, sizes_.value_depth, gradients.dv, in.v_row);
     });
   }
   // The same sums in the same order, by blocks of queries and then by blocks of keys.
@@ -419,8 +439,10 @@ void BlockedAttention<T>::backward(const AttentionInputs<T>& in,
     }
     at.j = j;
     const int64_t count = std::min(keys_, sizes_.keys - j);
-    if (gradients.dk != nullptr) write_keys(at, count, room.dk, sizes_.depth, gradients.dk);
-    if (gradients.dv != nullptr) write_keys(at, count, room.dv, sizes_.value_depth, gradients.dv);
+    if (gradients.dk != nullptr)
+      write_keys(at, count, room.dk, sizes_.depth, gradients.dk, in.k_row);
+    if (gradients.dv != nullptr)
+      write_keys(at, count, room.dv, sizes_.value_depth, gradients.dv, in.v_row);
   });
 }
 

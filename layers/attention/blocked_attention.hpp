@@ -29,10 +29,11 @@ struct AttentionDropout {
 
 template <class T>
 struct AttentionInputs {
-  const T *q, *k, *v;     // (batch, queries or keys, heads * depth or value_depth)
-  T scale;                // of the products
-  bool causal;            // key j counts for queries from j on
-  const uint8_t* padded;  // (batch, keys), not 0 for keys that do not count; null: all do
+  const T *q, *k, *v;           // (batch, queries or keys, heads * depth or value_depth)
+  int64_t q_row, k_row, v_row;  // elements from one position to the next
+  T scale;                      // of the products
+  bool causal;                  // key j counts for queries from j on
+  const uint8_t* padded;        // (batch, keys), not 0 for keys that do not count; null: all do
   AttentionDropout dropout;
 };
 
@@ -40,7 +41,7 @@ template <class T>
 struct AttentionGradients {
   const T *y, *dy;    // (batch, queries, heads * value_depth)
   const T* log_sums;  // of forward
-  T *dq, *dk, *dv;    // null: not wanted
+  T *dq, *dk, *dv;    // null: not wanted; rows lie apart as those of q, k and v
 };
 
 /// T: float or double. Results do not depend on the number of threads.
@@ -68,6 +69,9 @@ class BlockedAttention {
   /// A body for each item on the threads, with the room of its thread.
   template <class Body>
   void each(int64_t items, const Body& body);
+  /// The same for ranges of items.
+  template <class Body>
+  void each_range(int64_t items, const Body& body);
   /// The parts of a thread's memory.
   Room room(T* values, uint16_t* words) const;
 
@@ -85,8 +89,10 @@ class BlockedAttention {
             T* weights) const;
   void write_dq(const AttentionInputs<T>& in, const AttentionGradients<T>& gradients,
                 const Block& at, Room& room) const;
-  void write_keys(const Block& at, int64_t count, const T* from, int64_t depth, T* to) const;
+  void write_keys(const Block& at, int64_t count, const T* from, int64_t depth, T* to,
+                  int64_t row) const;
   int64_t last_key(const AttentionInputs<T>& in, int64_t sample) const;
+  int64_t panels() const { return (sizes_.queries + width_ - 1) / width_; }
   int64_t query_blocks() const { return (sizes_.queries + kQueries - 1) / kQueries; }
   int64_t key_blocks() const { return (sizes_.keys + kKeys - 1) / kKeys; }
   int64_t log_sum_at(const Block& at) const;

@@ -5,6 +5,7 @@
 
 #include "backend/parameter_copies.hpp"
 #include "layer_support/device_kernel.hpp"
+#include "layer_support/options.hpp"
 #include "layers/inner_product/products.hpp"
 
 namespace crema {
@@ -190,6 +191,11 @@ class InnerProductEngineOfDevices : public Engine {
     if (layer.dtype() == DType::f32) options = by_library(layer, bottom, top);
     if (!options.empty()) return options;
     return static_cast<const TwoSidedLayer&>(layer).device_options(bottom, top);
+  }
+
+  /// Of what the layer accepts, the passes of a device have the ReLU.
+  bool accepts(const Layer& /*layer*/, const Tail& tail) const override {
+    return relu_slope_of(tail).has_value();
   }
 
   std::unique_ptr<Kernel> make(Layer& layer, const Option& option, Blobs bottom,

@@ -12,6 +12,7 @@
 #include "layer_support/matrix_products.hpp"
 #include "layer_support/options.hpp"
 #include "layer_support/passes.hpp"
+#include "layer_support/summand.hpp"
 #include "layer_support/two_sided.hpp"
 #include "layer_support/unused_settings.hpp"
 #include "layers/inner_product/products.hpp"
@@ -19,6 +20,32 @@
 
 namespace crema {
 namespace {
+
+#include "backend/gelu_math.hpp"
+
+/// y = gelu(y)
+template <class T>
+struct ApplyGELU {
+  GELUMath math;
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t i) const { y[i] = math.forward(y[i]); }
+};
+
+/// y += x
+template <class T>
+struct AddValues {
+  const T* x;
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t i) const { y[i] += x[i]; }
+};
+
+/// The activation that ends a tail, beside a ReLU; none without one.
+ProductEnd::Activation activation_of(const Tail& tail) {
+  if (tail.empty()) return ProductEnd::Activation::none;
+  if (tail[0].kind == TailStep::Kind::gelu) return ProductEnd::Activation::gelu;
+  if (tail[0].kind == TailStep::Kind::gelu_by_tanh) return ProductEnd::Activation::gelu_by_tanh;
+  return ProductEnd::Activation::none;
+}
 
 class InnerProductLayer : public TwoSidedLayer {
  public:
@@ -90,9 +117,14 @@ class InnerProductLayer : public TwoSidedLayer {
     return {product, gradients * product};
   }
 
-  /// A ReLU with a slope that is not negative: it is applied in the pass that adds the bias.
+  /// A ReLU with a slope that is not negative: it is applied in the pass that adds the bias. Where
+  /// nothing trains, also a GELU, or a sum with another bottom.
   bool accepts(const Tail& tail) const override {
-    return !own_relu_ && relu_slope_of(tail).has_value();
+    if (own_relu_) return false;
+    if (relu_slope_of(tail)) return true;
+    if (trains() || tail.size() != 1) return false;
+    return activation_of(tail) != ProductEnd::Activation::none ||
+           tail[0].kind == TailStep::Kind::add;
   }
 
   // x is (batch, inputs), y is (batch, outputs), W (outputs, inputs), or (inputs, outputs) if
@@ -146,10 +178,32 @@ class InnerProductLayer : public TwoSidedLayer {
   void forward_by(const ComputeDevice& device, Product& product, Blobs bottom, Blobs top) {
     const T *x = device.read<T>(bottom[0]->data), *w = device.read<T>(params()[0]->data);
     T* y = device.overwrite<T>(top[0]->data);
-    transposed_ ? product.times(x, w, y) : product.times_transposed(x, w, y);
-    if (!has_bias_ && !relu_slope()) return;
     const T* bias = has_bias_ ? device.read<T>(params()[1]->data) : nullptr;
-    for_each(device, view(), kElementGrain, AddBias<T>{bias, relu(), y});
+    const Blob* const other = summand_of(tail(), bottom);
+    const T* summand = other != nullptr ? device.read<T>(other->data) : nullptr;
+    const ProductEnd::Activation activation = activation_of(tail());
+    if constexpr (std::is_same_v<T, float>) {
+      const ProductEnd end{bias, relu_slope() ? ProductEnd::Activation::relu : activation,
+                           relu_slope().value_or(0), summand};
+      if constexpr (std::is_same_v<Product, FasterProducts>) {
+        if (!trains()) product.keep_in(&params()[0]->values());
+        transposed_ ? product.times(x, w, y, end) : product.times_transposed(x, w, y, end);
+        return;
+      }
+      if (device.on_host()) {
+        transposed_ ? product.times(x, w, y) : product.times_transposed(x, w, y);
+        return finish_product(batch_, outputs_, y, end);
+      }
+    }
+    transposed_ ? product.times(x, w, y) : product.times_transposed(x, w, y);
+    if (has_bias_ || relu_slope())
+      for_each(device, view(), kElementGrain, AddBias<T>{bias, relu(), y});
+    if (activation != ProductEnd::Activation::none) {
+      const GELUMath math{activation == ProductEnd::Activation::gelu_by_tanh};
+      for_each(device, view().count(), kElementGrain, ApplyGELU<T>{math, y});
+    }
+    if (summand != nullptr)
+      for_each(device, view().count(), kElementGrain, AddValues<T>{summand, y});
   }
 
   template <class T, class Product>
@@ -201,12 +255,15 @@ class InnerProductLayer : public TwoSidedLayer {
   Tensor masked_{Shape{0}};        // of the reference
 };
 
-// --- The engines: each of the three products by the library or by ThinProduct ---
+// --- The engines: each of the three products by one of several ways ---
 
 constexpr const char* kPassNames[] = {"forward", "backward-data", "backward-weights"};
 
 /// Multiply-adds of a product that is worth measuring: a library computes it in about 10 us.
 constexpr int64_t kLeastMeasured = 1 << 20;
+
+/// Rows for which PackedProduct is no candidate.
+constexpr int64_t kFewRows = 8;
 
 /// The passes that the net runs, by their indices in kPassNames.
 std::vector<size_t> passes_of(const InnerProductLayer& layer) {
@@ -220,6 +277,19 @@ std::vector<size_t> passes_of(const InnerProductLayer& layer) {
 Product product_of(const InnerProductLayer& layer, size_t pass) {
   if (pass == 2) return Product::outer;
   return (pass == 0) == layer.transposed() ? Product::times : Product::times_transposed;
+}
+
+/// The way that is taken without tuning, then the others. A packed matrix meets all rows of the
+/// batch, and is not worth its packing for a few.
+std::vector<ProductKernel> ways_of(const InnerProductLayer& layer, size_t pass,
+                                   bool probably_thin) {
+  using enum ProductKernel;
+  std::vector<ProductKernel> ways = {library, thin};
+  if (pass == 0 && layer.batch() > kFewRows) ways.insert(ways.begin(), packed);
+  if (simd_level() < SimdLevel::avx2 && ways.size() > 2) std::swap(ways[0], ways[1]);
+  if (probably_thin)
+    std::stable_partition(ways.begin(), ways.end(), [](ProductKernel way) { return way == thin; });
+  return ways;
 }
 
 /// Without tuning: the GEMM of a library packs the matrix, which pays for many rows of the batch,
@@ -237,6 +307,7 @@ class InnerProductKernel : public Kernel {
       : Kernel(layer),
         layer_(layer),
         products_(layer.product_sizes(), layer.context().threads()),
+        keeps_(!layer.trains()),
         masked_(layer.masked_diff(*top[0])) {
     for (const size_t pass : {0, 1, 2}) products_.choose(product_of(layer, pass), !tuned);
     const std::vector<size_t> passes = passes_of(layer);
@@ -252,17 +323,19 @@ class InnerProductKernel : public Kernel {
   void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
     layer_.backward_by<float>(ComputeDevice(), products_, top, propagate, bottom, masked_);
   }
-  size_t bytes() const override { return products_.bytes() + masked_.bytes(); }
+  size_t bytes() const override { return products_.bytes(keeps_) + masked_.bytes(); }
+  void plan_scratch(ScratchPlan& plan) const override { products_.plan_scratch(plan, keeps_); }
   std::string detail() const override { return detail_; }
 
  private:
   InnerProductLayer& layer_;
   FasterProducts products_;
+  bool keeps_;  // the packed weights
   Tensor masked_;
   std::string detail_;
 };
 
-/// f32, contiguous. "tuned" takes the faster of the two for each product, "native" ThinProduct.
+/// f32, contiguous. "tuned" takes the fastest way for each product, "native" ThinProduct.
 class InnerProductEngine : public Engine {
  public:
   explicit InnerProductEngine(bool tuned) : tuned_(tuned) {}
@@ -285,10 +358,13 @@ class InnerProductEngine : public Engine {
     }
     Option option = uniform_option(bottom, top, DType::f32);
     if (tuned_ && ip.batch() > 0) {
-      ProductTrial trial(ip.context(), ip.batch(), ip.params()[0]->data);
+      Parameter& weights = *ip.params()[0];
+      ProductTrial trial(ip.context(), ip.batch(), weights.data,
+                         ip.trains() ? nullptr : &weights.values());
       for (const size_t pass : passes_of(ip)) {
         const Product product = product_of(ip, pass);
-        const ProductChoice choice = trial.choose(product, probably_thin(ip, product));
+        const ProductChoice choice =
+            trial.choose(product, ways_of(ip, pass, probably_thin(ip, product)));
         option.choice.push_back(choice.key);
         option.seconds += choice.seconds;
       }

@@ -11,8 +11,11 @@ namespace {
 
 constexpr const char* kNames[kProducts] = {"times-transposed", "times", "outer"};
 
-std::string key_of(bool by_thin) {
-  return by_thin ? text("thin @", ThinProduct::kRevision) : text("gemm @", blas_name());
+std::string key_of(ProductKernel way, bool keeps) {
+  if (way == ProductKernel::thin) return text("thin @", ThinProduct::kRevision);
+  if (way == ProductKernel::packed)
+    return text(keeps ? "kept @" : "packed @", PackedProduct::kRevision);
+  return text("gemm @", blas_name());
 }
 
 TunedProblem problem_of(ProductSizes sizes, Product product) {
@@ -26,42 +29,76 @@ TunedProblem problem_of(ProductSizes sizes, Product product) {
 FasterProducts::FasterProducts(ProductSizes sizes, int threads)
     : library_{{}, sizes}, threads_(threads) {}
 
-void FasterProducts::choose(Product product, bool by_thin) {
-  by_thin_[static_cast<size_t>(product)] = by_thin;
-  if (!by_thin || thin_.bytes() > 0) return;
+void FasterProducts::choose(Product product, ProductKernel way) {
+  ways_[static_cast<size_t>(product)] = way;
   const auto& [batch, rows, columns] = library_.sizes;
-  thin_ = ThinProduct(batch, rows, columns, threads_);
+  if (way == ProductKernel::thin && thin_.bytes() == 0)
+    thin_ = ThinProduct(batch, rows, columns, threads_);
+  if (way == ProductKernel::packed && packed_.packed_bytes(true) == 0)
+    packed_ = PackedProduct(batch, rows, columns);
 }
 
-void FasterProducts::times_transposed(const float* a, const float* matrix, float* out) {
-  by_thin(Product::times_transposed) ? thin_.times_transposed(a, matrix, out)
-                                     : library_.times_transposed(a, matrix, out);
+void FasterProducts::times_transposed(const float* a, const float* matrix, float* out,
+                                      const ProductEnd& end) {
+  const ProductKernel by = way(Product::times_transposed);
+  if (by == ProductKernel::packed) return packed_.times_transposed(a, {matrix, storage_}, out, end);
+  by == ProductKernel::thin ? thin_.times_transposed(a, matrix, out)
+                            : library_.times_transposed(a, matrix, out);
+  finish_product(library_.sizes.batch, library_.sizes.rows, out, end);
 }
 
-void FasterProducts::times(const float* a, const float* matrix, float* out) {
-  by_thin(Product::times) ? thin_.times(a, matrix, out) : library_.times(a, matrix, out);
+void FasterProducts::times(const float* a, const float* matrix, float* out, const ProductEnd& end) {
+  const ProductKernel by = way(Product::times);
+  if (by == ProductKernel::packed) return packed_.times(a, {matrix, storage_}, out, end);
+  by == ProductKernel::thin ? thin_.times(a, matrix, out) : library_.times(a, matrix, out);
+  finish_product(library_.sizes.batch, library_.sizes.columns, out, end);
 }
 
 void FasterProducts::outer(const float* a, const float* b, float beta, float* matrix) {
-  by_thin(Product::outer) ? thin_.outer(a, b, beta, matrix) : library_.outer(a, b, beta, matrix);
+  way(Product::outer) == ProductKernel::thin ? thin_.outer(a, b, beta, matrix)
+                                             : library_.outer(a, b, beta, matrix);
 }
 
-ProductTrial::ProductTrial(Context& context, int64_t batch, const Tensor& matrix)
+size_t FasterProducts::bytes(bool keeps) const {
+  size_t bytes = thin_.bytes();
+  for (const Product product : {Product::times_transposed, Product::times}) {
+    if (keeps && way(product) == ProductKernel::packed)
+      bytes += packed_.packed_bytes(product == Product::times_transposed);
+  }
+  return bytes;
+}
+
+void FasterProducts::plan_scratch(ScratchPlan& plan, bool keeps) const {
+  for (const Product product : {Product::times_transposed, Product::times}) {
+    if (way(product) == ProductKernel::packed)
+      packed_.plan_scratch(plan, product == Product::times_transposed, !keeps);
+  }
+}
+
+ProductTrial::ProductTrial(Context& context, int64_t batch, const Tensor& matrix,
+                           ParameterStorage* storage)
     : context_(context),
       sizes_{batch, matrix.shape()[0], matrix.shape()[1]},
       matrix_(matrix),
+      storage_(storage),
       products_(sizes_, omp_get_max_threads()) {}
 
-ProductChoice ProductTrial::choose(Product product, bool probably_thin) {
+ProductChoice ProductTrial::choose(Product product, const std::vector<ProductKernel>& ways) {
   std::vector<TunedCandidate> candidates;
-  for (const bool by_thin : {probably_thin, !probably_thin}) {
-    candidates.push_back({key_of(by_thin), [this, product, by_thin] { run(product, by_thin); }});
+  for (const ProductKernel way : ways) {
+    candidates.push_back(
+        {key_of(way, storage_ != nullptr), [this, product, way] { run(product, way); }});
   }
   const TunedChoice choice = choose_candidate(context_, problem_of(sizes_, product), candidates);
   return {candidates[choice.candidate].key, choice.seconds};
 }
 
-void ProductTrial::run(Product product, bool by_thin) {
+ProductChoice ProductTrial::choose(Product product, bool probably_thin) {
+  using enum ProductKernel;
+  return choose(product, probably_thin ? std::vector{thin, library} : std::vector{library, thin});
+}
+
+void ProductTrial::run(Product product, ProductKernel way) {
   const auto need = [](Tensor& tensor, int64_t count) {
     if (tensor.has_memory()) return;
     tensor = Tensor(Shape{count});
@@ -70,7 +107,8 @@ void ProductTrial::run(Product product, bool by_thin) {
   need(of_rows_, sizes_.batch * sizes_.rows);
   need(of_columns_, sizes_.batch * sizes_.columns);
   if (product == Product::outer) need(gradient_, sizes_.rows * sizes_.columns);
-  products_.choose(product, by_thin);
+  products_.choose(product, way);
+  products_.keep_in(storage_);
   float* const rows = of_rows_.change<float>();
   float* const columns = of_columns_.change<float>();
   const float* const matrix = matrix_.read<float>();
@@ -81,7 +119,11 @@ void ProductTrial::run(Product product, bool by_thin) {
 
 std::string take_choice(Context& context, ProductSizes sizes, Product product,
                         const std::string& key, FasterProducts& products) {
-  products.choose(product, key == key_of(true));
+  ProductKernel way = ProductKernel::library;
+  for (const ProductKernel other : {ProductKernel::thin, ProductKernel::packed}) {
+    if (key == key_of(other, false) || key == key_of(other, true)) way = other;
+  }
+  products.choose(product, way);
   context.tuner().choose(problem_of(sizes, product).name(), key);
   return key.substr(0, key.find(" @"));
 }

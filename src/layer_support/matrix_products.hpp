@@ -1,12 +1,15 @@
 // The products of a batch of rows with one matrix, which inner products and recurrent layers are
 // made of: by a GEMM (that of a side: layer_support/gemm.hpp), or on the CPU in f32 each by the
-// faster one of the BLAS and ThinProduct (backend/cpu/thin_product.hpp).
+// fastest one of the BLAS, ThinProduct (backend/cpu/thin_product.hpp) and PackedProduct
+// (backend/cpu/packed_product.hpp).
 #pragma once
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "backend/cpu/blas.hpp"
+#include "backend/cpu/packed_product.hpp"
 #include "backend/cpu/thin_product.hpp"
 #include "layer_support/tuning.hpp"
 
@@ -55,27 +58,40 @@ struct MatrixProducts {
 enum class Product : uint8_t { times_transposed, times, outer };
 inline constexpr size_t kProducts = 3;
 
-/// The methods of MatrixProducts, each by the BLAS or by ThinProduct.
+/// Who computes a product: the BLAS, ThinProduct or PackedProduct. PackedProduct has no outer().
+enum class ProductKernel : uint8_t { library, thin, packed };
+
+/// The methods of MatrixProducts, each by one of the ways.
 class FasterProducts {
  public:
   /// All by the BLAS until choose() says otherwise. ThinProduct uses at most `threads`.
   FasterProducts(ProductSizes sizes, int threads);
 
-  void choose(Product product, bool by_thin);
-  void times_transposed(const float* a, const float* matrix, float* out);
-  void times(const float* a, const float* matrix, float* out);
+  void choose(Product product, ProductKernel way);
+  void choose(Product product, bool by_thin) {
+    choose(product, by_thin ? ProductKernel::thin : ProductKernel::library);
+  }
+  /// Who keeps the packed form of the matrix; null: it is packed in each call.
+  void keep_in(ParameterStorage* storage) { storage_ = storage; }
+
+  void times_transposed(const float* a, const float* matrix, float* out,
+                        const ProductEnd& end = {});
+  void times(const float* a, const float* matrix, float* out, const ProductEnd& end = {});
   void outer(const float* a, const float* b, float beta, float* matrix);
 
-  /// Of scratch memory.
-  size_t bytes() const { return thin_.bytes(); }
+  /// Of scratch memory of its own, and, if it is kept, of the packed form.
+  size_t bytes(bool keeps = false) const;
+  void plan_scratch(ScratchPlan& plan, bool keeps) const;
 
  private:
-  bool by_thin(Product product) const { return by_thin_[static_cast<size_t>(product)]; }
+  ProductKernel way(Product product) const { return ways_[static_cast<size_t>(product)]; }
 
   MatrixProducts<float, HostGemm<float>> library_;
   int threads_;
-  ThinProduct thin_;  // made when the first product is chosen to be by it
-  std::array<bool, kProducts> by_thin_ = {};
+  ThinProduct thin_;      // made when the first product is chosen to be by it
+  PackedProduct packed_;  // likewise
+  ParameterStorage* storage_ = nullptr;
+  std::array<ProductKernel, kProducts> ways_ = {};
 };
 
 /// What is chosen for a product.
@@ -84,27 +100,32 @@ struct ProductChoice {
   double seconds = 0;  // of one product; 0 without tuning
 };
 
-/// Chooses between the BLAS and ThinProduct by measuring.
+/// Chooses between the ways by measuring.
 class ProductTrial {
  public:
   /// `matrix`, f32, has the given sizes; its values are read, and not changed. Other memory is
-  /// allocated at the first measurement.
-  ProductTrial(Context& context, int64_t batch, const Tensor& matrix);
-  /// Without tuning, ThinProduct is chosen if `probably_thin`.
+  /// allocated at the first measurement. `storage`: who keeps the packed form of the matrix; null:
+  /// packing it is a part of what is measured.
+  ProductTrial(Context& context, int64_t batch, const Tensor& matrix,
+               ParameterStorage* storage = nullptr);
+  /// The fastest; without tuning the first one.
+  ProductChoice choose(Product product, const std::vector<ProductKernel>& ways);
+  /// The BLAS or ThinProduct; without tuning the latter if `probably_thin`.
   ProductChoice choose(Product product, bool probably_thin);
 
  private:
-  void run(Product product, bool by_thin);
+  void run(Product product, ProductKernel way);
 
   Context& context_;
   ProductSizes sizes_;
   const Tensor& matrix_;
+  ParameterStorage* storage_;
   Tensor of_rows_{Shape{0}}, of_columns_{Shape{0}}, gradient_{Shape{0}};
   FasterProducts products_;
 };
 
 /// Takes the choice of the key, and tells the tuner of the context. Returns its name for a summary:
-/// "thin" or "gemm".
+/// "gemm", "thin", "packed", or "kept" where the packed form is kept.
 std::string take_choice(Context& context, ProductSizes sizes, Product product,
                         const std::string& key, FasterProducts& products);
 

@@ -66,10 +66,11 @@ class RowNormLayer : public TwoSidedLayer {
     return {6 * n, 10 * n};
   }
   size_t kept_bytes() const override {
-    return mean_.bytes() + inverse_deviation_.bytes() + coefficients_.bytes();
+    return mean_.bytes() + inverse_deviation_.bytes() + coefficients_.bytes() + partial_.bytes();
   }
   bool stores_16_bits() const override { return true; }
   std::vector<Option> device_options(Blobs bottom, Blobs top) const override;
+  void prepare_reference(Blobs, Blobs) override { partial_.reshape(Shape{partial_sums()}); }
   void prepare_device(Blobs bottom, Blobs top) override;
   size_t scratch_bytes() const override { return scratch_bytes_; }
 
@@ -87,6 +88,16 @@ class RowNormLayer : public TwoSidedLayer {
  private:
   static Settings checked(Settings settings);
   row_norm::Statistics statistics(const ComputeDevice& device, bool written);
+
+  // row_norm_passes.cpp: rows on the host in f32 with coefficients for each element.
+  bool has_vector_rows() const;
+  /// The number of sums of backward that are added up later; 0: it has other passes.
+  int64_t partial_sums() const;
+  void vector_rows_forward(const float* x, const float* scale, const float* bias,
+                           const row_norm::Statistics& to, float* y) const;
+  void vector_rows_backward(const float* x, const float* dy, const float* scale,
+                            const row_norm::Statistics& known, float* dx, float* of_scale,
+                            float* of_bias);
 
   // row_norm_device.cpp
   bool runs_by_rows() const;
@@ -106,6 +117,7 @@ class RowNormLayer : public TwoSidedLayer {
   Parameter *scale_ = nullptr, *bias_ = nullptr;
   Tensor mean_{Shape{0}, DType::f64}, inverse_deviation_{Shape{0}, DType::f64};  // one a row
   Tensor coefficients_{Shape{0}};  // of devices: channels::coefficients_in()
+  Tensor partial_{Shape{0}};       // of the host: sums of a few rows each
   size_t scratch_bytes_ = 0;
 };
 

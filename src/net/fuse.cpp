@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/takes_parts.hpp"
 #include "net/plan.hpp"
 
 namespace crema {
@@ -95,11 +96,67 @@ bool append(Graph& graph, NodeId id, const Use& use) {
   return true;
 }
 
+/// Whether the tops of the layer are equal parts of its bottom along the last axis.
+bool cuts_last_axis(const Plan& plan, NodeId id) {
+  const Layer& layer = *plan.node(id).layer;
+  if (layer.type() != "Slice" || plan.node(id).bottoms.size() != 1) return false;
+  const Shape whole = plan.blobs[plan.node(id).bottoms[0]]->shape();
+  const int axis = whole.rank() - 1;
+  return std::ranges::all_of(plan.node(id).tops, [&](ValueId top) {
+    Shape part = plan.blobs[top]->shape();
+    if (part.rank() != whole.rank() || part[axis] * std::ssize(plan.node(id).tops) != whole[axis])
+      return false;
+    part.set(axis, whole[axis]);
+    return part == whole;
+  });
+}
+
+/// Leaves out a Slice whose tops a layer reads where they lie.
+void join_parts(const Plan& plan, Graph& graph, NodeId id) {
+  Node& node = graph[id];
+  auto* const reader = dynamic_cast<TakesParts*>(node.layer.get());
+  if (reader == nullptr || !node.scheduled()) return;
+  const auto parts = static_cast<size_t>(reader->parts());
+  if (node.bottoms.size() < parts) return;
+  const NodeId maker = graph[node.bottoms[0]].producer;
+  const Node& cut = graph[maker];
+  if (!cut.scheduled() || cut.follows_values || cut.tops.size() != parts ||
+      !std::equal(cut.tops.begin(), cut.tops.end(), node.bottoms.begin()) ||
+      !cuts_last_axis(plan, maker))
+    return;
+  for (size_t i = 0; i < parts; ++i) {
+    const Value& part = graph[node.bottoms[i]];
+    if (part.uses.size() != 1 || part.keep || part.loss_weight != 0 ||
+        node.propagate[i] != node.propagate[0])
+      return;
+  }
+  if (node.propagate[0] != cut.propagate[0]) return;
+  const ValueId whole = cut.bottoms[0];
+  for (size_t i = 0; i < parts; ++i) remove_between(graph, node.bottoms[i]);
+  for (Use& use : graph[whole].uses) {
+    if (use.node == maker) use = {id, 0};
+  }
+  const auto gone = static_cast<std::ptrdiff_t>(parts) - 1;
+  node.bottoms.erase(node.bottoms.begin(), node.bottoms.begin() + gone);
+  node.propagate.erase(node.propagate.begin(), node.propagate.begin() + gone);
+  node.bottoms[0] = whole;
+  for (size_t i = 1; i < node.bottoms.size(); ++i) {
+    for (Use& use : graph[node.bottoms[i]].uses) {
+      if (use.node == id && use.bottom == i + parts - 1) use.bottom = i;
+    }
+  }
+  graph[maker].fused_into = id;
+  reader->take_whole();
+}
+
 }  // namespace
 
 void fuse_layers(const Plan& plan, Graph& graph) {
   if (!plan.options.fuse || plan.options.keep_all || plan.debug_info) return;
   move_steps_back(graph);
+  if (!plan.context->on_gpu()) {
+    for (const NodeId id : graph.node_ids()) join_parts(plan, graph, id);
+  }
   for (const NodeId id : graph.node_ids()) {
     Node& node = graph[id];
     while (node.scheduled()) {

@@ -1,6 +1,11 @@
 // LayerNorm, GroupNorm and InstanceNorm. Values: the cases of tests/golden/torch.
 #include <gtest/gtest.h>
+#include <omp.h>
 
+#include <cmath>
+#include <limits>
+
+#include "core/simd.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -61,6 +66,55 @@ TEST(RowNorm, EveryEngine) {
   check_engines({.layer = "layer { type: 'LayerNorm' }", .bottoms = {uniform({40, 5000})}});
   check_engines({.layer = "layer { type: 'GroupNorm' group_norm_param { group: 4 } }",
                  .bottoms = {uniform({3, 8, 40, 41})}});
+}
+
+// Rows that fill no vector, no group of vectors, and no chunk of sums; rows that fill no group of
+// those that are added up together.
+TEST(RowNorm, RowsOfEverySizeOnEveryInstructionSet) {
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    const SimdLimit limit(level);
+    if (simd_level() != level) continue;
+    SCOPED_TRACE(to_string(level));
+    for (const Shape& shape : {Shape{9, 1}, Shape{70, 15}, Shape{8, 16}, Shape{13, 33},
+                               Shape{300, 64}, Shape{1100, 3}, Shape{10, 4097}}) {
+      for (const char* settings : {"", "bias_term: false", "scale_term: false"}) {
+        SCOPED_TRACE(shape.str());
+        check_engines(layer_case(
+            {text("layer { type: 'LayerNorm' layer_norm_param { eps: 1e-3 ", settings, " } }"),
+             shape}));
+      }
+    }
+  }
+}
+
+TEST(RowNorm, ResultsDoNotDependOnThreads) {
+  const int before = omp_get_max_threads();
+  const LayerCase c = layer_case({"layer { type: 'LayerNorm' }", {300, 77}});
+  std::vector<std::vector<double>> first;
+  for (const int threads : {1, 2, 5}) {
+    omp_set_num_threads(threads);
+    LayerRun run(c);
+    run.forward();
+    run.backward();
+    const std::vector<std::vector<double>> results = {run.top(0), run.bottom_diff(0),
+                                                      run.gradient(0), run.gradient(1)};
+    if (first.empty()) first = results;
+    EXPECT_EQ(results, first) << threads << " threads";
+  }
+  omp_set_num_threads(before);
+}
+
+TEST(RowNorm, NaNAndInfinityAreSeen) {
+  for (const double value : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    std::vector<double> x(9 * 20, 1);
+    x[3] = value;
+    x[25] = 2;
+    LayerRun run({.layer = "layer { type: 'LayerNorm' }", .bottoms = {given({9, 20}, x)}});
+    run.forward();
+    EXPECT_TRUE(std::isnan(run.top(0)[0]));
+    EXPECT_FALSE(std::isnan(run.top(0)[20]));
+  }
 }
 
 TEST(RowNorm, RowsHaveMeanZeroAndVarianceOneFarFromZeroToo) {

@@ -104,6 +104,9 @@ const std::map<std::string, int64_t> kLearned = {
     // 2 * 2 * 192 + (192 + 1) * 576 + (192 + 1) * 192 + (192 + 1) * 768 + (768 + 1) * 192 =
     // 444,864.
     {"vit_tiny", 12 * 444'864 + (3 * 16 * 16 + 1) * 192 + 192 + 197 * 192 + 2 * 192 + 193 * 1000},
+    // Devlin et al., arXiv:1810.04805, have 110 million, with 512 positions and two kinds of
+    // sentences. One block has 4 * (768 + 1) * 768 + 769 * 3072 + 3073 * 768 + 4 * 768.
+    {"bert_base", (30522 + 128 + 2) * 768 + 12 * 7'087'872 + 769 * 768 + 769 * 2},
     // The paper has 7 million. torchvision's googlenet is another net: BatchNorm, and 3x3 for 5x5.
     {"googlenet", 6'998'552},
     // The sum of the shapes in the published deploy.prototxt; its auxiliary classifiers are in

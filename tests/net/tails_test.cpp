@@ -91,6 +91,93 @@ force_backward: true)");
   }
 }
 
+// A block of a transformer in inference: a product applies the GELU behind it, another adds the
+// shortcut.
+TEST(Tails, InnerProductsApplyGELUAndAddAShortcutInInference) {
+  for (const char* approximate : {"NONE", "TANH"}) {
+    for (const int rows : {3, 70}) {
+      const std::string prototxt = text(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: )",
+                                        rows, R"( dim: 50 } } }
+layer { name: "a" type: "InnerProduct" bottom: "x" top: "a"
+        inner_product_param { num_output: 77 axis: 2 weight_filler { type: "xavier" }
+                              bias_filler { type: "uniform" min: -1 max: 1 } } }
+layer { name: "gelu" type: "GELU" bottom: "a" top: "a" gelu_param { approximate: )",
+                                        approximate, R"( } }
+layer { name: "b" type: "InnerProduct" bottom: "a" top: "b"
+        inner_product_param { num_output: 50 axis: 2 weight_filler { type: "xavier" }
+                              bias_filler { type: "uniform" min: -1 max: 1 } } }
+layer { name: "sum" type: "Eltwise" bottom: "x" bottom: "b" top: "s" })");
+      SCOPED_TRACE(prototxt);
+      Context exact_context({.engine = "reference"});
+      Net exact(net_param(prototxt), exact_context,
+                {.phase = Phase::test, .dtype = DType::f64, .fuse = false});
+      fill_inputs(exact);
+      exact.forward();
+      for (const char* engine : {"", "reference", "tuned", "native"}) {
+        for (const DType dtype : {DType::f32, DType::f64}) {
+          if (dtype == DType::f64 && std::string(engine) != "reference") continue;
+          SCOPED_TRACE(text(engine, " ", to_string(dtype)));
+          Context context({.engine = engine});
+          Net net(net_param(prototxt), context, {.phase = Phase::test, .dtype = dtype});
+          EXPECT_EQ(net.summary()[2].fused_into, "a");
+          EXPECT_EQ(net.summary()[4].fused_into, "b");
+          fill_inputs(net);
+          net.forward();
+          expect_near(values_of(net.blob("s").data), values_of(exact.blob("s").data), 1e-5);
+        }
+      }
+      // Backward of a GELU reads what is before it.
+      Context context;
+      Net training(net_param(prototxt), context, {.phase = Phase::train});
+      EXPECT_EQ(training.summary()[2].fused_into, "");
+    }
+  }
+}
+
+// Queries, keys and values that one product makes: Attention reads them where they lie.
+TEST(Tails, AttentionReadsThePartsOfASlice) {
+  const auto prototxt = [](const char* lengths, const char* more) {
+    return text(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 37 dim: 9 } } }
+layer { name: "lengths" type: "DummyData" top: "lengths"
+        dummy_data_param { shape { dim: 2 } data_filler { type: "constant" value: 21 } } }
+layer { name: "qkv" type: "InnerProduct" bottom: "x" top: "qkv"
+        inner_product_param { num_output: 36 axis: 2 weight_filler { type: "gaussian" std: 0.5 } } }
+layer { name: "cut" type: "Slice" bottom: "qkv" top: "q" top: "k" top: "v"
+        slice_param { axis: 2 } }
+layer { name: "attention" type: "Attention" bottom: "q" bottom: "k" bottom: "v" )",
+                lengths, R"( top: "y" attention_param { num_heads: 2 } }
+layer { name: "ip" type: "InnerProduct" bottom: "y" top: "scores"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "scores" bottom: "label" top: "loss" }
+force_backward: true )",
+                more);
+  };
+  for (const char* lengths : {"", "bottom: 'lengths'"}) {
+    SCOPED_TRACE(lengths);
+    Context context;
+    const NetParameter param = net_param(prototxt(lengths, ""));
+    Net exact(param, context, {.dtype = DType::f64, .fuse = false});
+    EXPECT_EQ(exact.summary()[3].fused_into, "");
+    fill_inputs(exact);
+    const double loss = exact.forward();
+    exact.backward();
+    Net fused(param, context, {.dtype = DType::f64}), net(param, context);
+    EXPECT_EQ(fused.summary()[3].fused_into, "attention");
+    expect_passes_of(exact, loss, fused, true, 1e-12, 1e-12);
+    expect_passes_of(exact, loss, net, true, 1e-5, 1e-4);
+  }
+  Context context;
+  // Somebody else reads a part.
+  Net read(net_param(prototxt("", "layer { name: 'silence' type: 'Silence' bottom: 'k' }")),
+           context);
+  EXPECT_EQ(read.summary()[3].fused_into, "");
+  Net kept(net_param(prototxt("", "")), context, {.keep = {"v"}});
+  EXPECT_EQ(kept.summary()[3].fused_into, "");
+}
+
 // A residual block: BatchNorm adds the shortcut and rectifies the sum.
 TEST(Tails, ABatchNormAddsAShortcut) {
   struct Case {
