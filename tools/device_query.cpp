@@ -1,12 +1,11 @@
 // crema device-query: lists the CPU and the GPUs.
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 
 #include "backend/cpu/blas.hpp"
 #include "core/device.hpp"
+#include "core/thread_limit.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/peak.hpp"
@@ -27,8 +26,9 @@ int device_query(const std::vector<std::string>& arguments) {
   refuse_arguments("device-query", arguments, "name a device with --gpu=INDEX");
   const auto wanted = gpu_index();
   const Context context;
-  std::printf("CPU: %s, %d threads, %s, BLAS %s\n", processor_name().c_str(), context.threads(),
-              vector_extension().c_str(), blas_name().c_str());
+  std::printf("CPU: %s, %d threads (%s), %s, BLAS %s\n", processor_name().c_str(),
+              context.threads(), thread_limit().str().c_str(), vector_extension().c_str(),
+              blas_name().c_str());
   std::string why;
   const auto devices = cuda_devices(why);
   const auto has = [&](int index) {

@@ -205,7 +205,7 @@ WarningsOnly::~WarningsOnly() { --warnings_only; }
 ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   ContextOptions options;
   options.threads = threads_flag();
-  if (const int cores = omp_get_num_procs(); FLAGS_threads > cores) {
+  if (const int cores = thread_limit().threads(); FLAGS_threads > cores) {
     say(Severity::warning,
         text("--threads=", FLAGS_threads, ": this process may use ", cores,
              cores == 1 ? " core" : " cores", "; more threads than cores make it slower"));

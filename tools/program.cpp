@@ -25,7 +25,6 @@
 #include "tools/help.hpp"
 #include "tools/interruption.hpp"
 #include "tools/output_file.hpp"
-#include "tools/spinning.hpp"
 #include "tools/terminal.hpp"
 
 namespace crema::tools {
@@ -156,7 +155,6 @@ int run(int argc, char** argv) {
   const Command& command = need_command(arguments[0]);
   set_called_by_published_name(arguments[0] != command.name);
   arguments.erase(arguments.begin());
-  if (command.nets == NetUse::runs) limit_spinning(argv);
   if (called_as_caffe()) pass_over_unread(command, line);
   try {
     return run(command, arguments, line, argv[0]);

@@ -188,7 +188,7 @@ if(TARGET crema_tool)
   add_dependencies(test_options crema_tool)
   target_sources(test_tools PRIVATE "${PROJECT_SOURCE_DIR}/tools/markdown.cpp"
     "${PROJECT_SOURCE_DIR}/tools/columns.cpp" "${PROJECT_SOURCE_DIR}/tools/pages.cpp"
-    "${PROJECT_SOURCE_DIR}/tools/signals.cpp" "${PROJECT_SOURCE_DIR}/tools/text.cpp"
+    "${PROJECT_SOURCE_DIR}/tools/signals.cpp" "${PROJECT_SOURCE_DIR}/tools/team.cpp" "${PROJECT_SOURCE_DIR}/tools/text.cpp"
     "${PROJECT_SOURCE_DIR}/tools/sparkline.cpp" "${PROJECT_SOURCE_DIR}/tools/rate_plot.cpp"
     "${CREMA_GENERATED_DIR}/pages.cpp")
   # Found in the place of NVIDIA's driver, it betrays every CUDA call.

@@ -83,14 +83,15 @@ function(crema_compile_tools target)
   target_precompile_headers(${target} REUSE_FROM crema_headers)
   target_compile_definitions(${target} PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
 endfunction()
-# Of the program and of the module of Python, where layers may be written in it (src/python/program.cpp).
-set(tool_main "${PROJECT_SOURCE_DIR}/tools/main.cpp")
+# Of the program and of the module of Python, where layers may be written in it (src/python/program.cpp). The program alone
+# has teams of its own.
+set(tool_main "${PROJECT_SOURCE_DIR}/tools/main.cpp" "${PROJECT_SOURCE_DIR}/tools/openmp.cpp")
 set(tool_sources ${sources})
-list(REMOVE_ITEM tool_sources "${tool_main}")
+list(REMOVE_ITEM tool_sources ${tool_main})
 add_library(crema_tool_code OBJECT ${tool_sources})
 crema_compile_tools(crema_tool_code)
 target_link_libraries(crema_tool_code PRIVATE crema_internal glog::glog gflags)
-add_executable(crema_tool "${tool_main}" $<FILTER:$<TARGET_OBJECTS:crema_tool_code>,EXCLUDE,[.]gch$>)
+add_executable(crema_tool ${tool_main} $<FILTER:$<TARGET_OBJECTS:crema_tool_code>,EXCLUDE,[.]gch$>)
 crema_flags(crema_tool)
 file(RELATIVE_PATH models_from_program "${CMAKE_INSTALL_FULL_BINDIR}"
   "${CMAKE_INSTALL_FULL_DATADIR}/crema/models")

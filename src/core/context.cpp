@@ -1,7 +1,5 @@
 #include "crema/context.hpp"
 
-#include <omp.h>
-
 #include <cstdlib>
 #include <string_view>
 
@@ -32,8 +30,7 @@ int chosen_threads(int wanted) {
                 ", or 0 for all cores");
   if (wanted > 0) return wanted;
   const int environment = threads_of_environment();
-  // In a container or under taskset these are fewer than the machine's.
-  return environment > 0 ? environment : omp_get_num_procs();
+  return environment > 0 ? environment : thread_limit().threads();
 }
 
 }  // namespace

@@ -129,6 +129,8 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
     const Span of_plan(SpanKind::build, [] { return "plan"; });
     take_program(*plan);
   }
+  for (const auto& stored : plan->unchecked) stored->check();
+  plan->unchecked.clear();
   return plan;
 }
 

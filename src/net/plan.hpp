@@ -20,6 +20,7 @@
 #include "core/memory.hpp"
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
+#include "model/stored_weights.hpp"
 #include "net/graph.hpp"
 #include "net/program.hpp"
 
@@ -66,6 +67,8 @@ struct Plan {
   std::vector<Layer*> layers;
   std::vector<std::unique_ptr<Layer>> own_layers;
   ParameterArena arena;
+  /// Files whose values were taken while the net was built, and whose checksums are not known yet.
+  std::vector<std::unique_ptr<StoredWeights>> unchecked;
   std::vector<LeftOut> left_out;
   std::vector<bool> frozen;    // by node: NetOptions::freeze names the layer; empty: none
   ClassNames trained_classes;  // those that the message's `origin` names

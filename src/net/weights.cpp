@@ -358,34 +358,21 @@ bool is_from_hdf5(const NetParameter& weights) {
   return std::ranges::none_of(weights.layer(), &LayerParameter::has_type);
 }
 
-/// As load_weights() below, of a file whose values stay there until they are copied.
-LoadReport load_stored(Plan& plan, StoredWeights& stored, const std::string& path, bool strict,
-                       bool is_new) {
-  upgrade_weights(stored.message());
-  const auto load = [&] { return load_weights(plan, stored.message(), strict, path, &stored); };
-  if (!is_new) {
-    stored.check();
-    return load();
-  }
-  try {
-    const LoadReport report = load();
-    stored.check();
-    return report;
-  } catch (const Error&) {
-    stored.check();  // a file that changed says wrong things
-    throw;
-  }
-}
-
-/// `is_new`: the net is being built, and is lost with an Error. Otherwise it keeps its parameters
-/// where the file is damaged.
+/// `is_new`: the net is being built, and is lost with an Error; checksums are compared at the end.
+/// Otherwise it keeps its parameters where the file is damaged.
 LoadReport load_weights(Plan& plan, const std::string& path, bool strict, bool is_new) {
-  try {
-    if (const auto stored = StoredWeights::open(path))
-      return load_stored(plan, *stored, path, strict, is_new);
-  } catch (Error& error) {
-    error.at({path, 0, 0});
-    throw;
+  if (auto stored = StoredWeights::open(path)) {
+    if (!is_new) stored->check();
+    upgrade_weights(stored->message());
+    try {
+      const LoadReport report = load_weights(plan, stored->message(), strict, path, stored.get());
+      if (is_new) plan.unchecked.push_back(std::move(stored));
+      return report;
+    } catch (Error& error) {
+      stored->check();  // a file that changed says wrong things
+      error.at({path, 0, 0});
+      throw;
+    }
   }
   NetParameter weights;
   read_net_weights(path, weights);

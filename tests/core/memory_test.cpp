@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include "crema/tensor.hpp"
 #include "support/expect_error.hpp"
@@ -38,6 +40,28 @@ INSTANTIATE_TEST_SUITE_P(Sizes, MemorySizes,
 TEST(Memory, LargeOnesLieOnHugePageBoundaries) {
   Memory memory(3 * kMiB);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.access(kRead)) % (2 * kMiB), 0u);
+}
+
+// Blocks of medium size lie side by side; what one leaves is not seen in another.
+TEST(Memory, MediumOnesAreZeroedWhateverLayThereBefore) {
+  constexpr size_t kSizes[] = {32 << 10, 100'001, 300'000, kMiB, 2 * kMiB - 1};
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<Memory>> all;
+    for (int i = 0; i < 40; ++i) {
+      const size_t size = kSizes[static_cast<size_t>(i + round) % std::size(kSizes)];
+      Memory& memory = *all.emplace_back(std::make_unique<Memory>(size));
+      const char* const begin = static_cast<const char*>(memory.access(kRead));
+      ASSERT_TRUE(std::all_of(begin, begin + size, [](char c) { return c == 0; })) << round << i;
+      std::fill_n(static_cast<char*>(memory.access(kChange)), size, static_cast<char>(i + 1));
+      if (i % 3 == 2) all.erase(all.begin() + i / 3);
+    }
+    for (const auto& memory : all) {
+      const char* const begin = static_cast<const char*>(memory->access(kRead));
+      const char mark = *begin;
+      EXPECT_NE(mark, 0);
+      EXPECT_TRUE(std::all_of(begin, begin + memory->bytes(), [=](char c) { return c == mark; }));
+    }
+  }
 }
 
 TEST(Memory, RefusesWhatCannotBeAllocated) {

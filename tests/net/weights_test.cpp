@@ -53,6 +53,50 @@ TEST_F(WeightsTest, ComeBackBitForBit) {
   std::filesystem::remove(path);
 }
 
+/// A layer of more values than are read with the message.
+std::string wide_net(int outputs) {
+  return R"(layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 600 } } }
+layer { name: "wide" type: "InnerProduct" bottom: "x" top: "a"
+        inner_product_param { num_output: )" +
+         std::to_string(outputs) + R"( weight_filler { type: "xavier" } } })";
+}
+
+TEST_F(WeightsTest, OfManyValuesComeBackToo) {
+  const TempFolder folder;
+  const std::string path = folder.path("net.caffemodel");
+  Net from = net(wide_net(9), 1);
+  from.save_weights(path);
+  Net to = net(wide_net(9), 2);
+  EXPECT_NE(params_of(from), params_of(to));
+  to.load_weights(path, true);
+  EXPECT_EQ(params_of(from), params_of(to));
+  Net built(net_param(wide_net(9)), context_, {.weights = {path}});
+  EXPECT_EQ(params_of(from), params_of(built));
+  expect_error([&] { net(wide_net(8)).load_weights(path); }, {"wide", "9x600", "8x600", path});
+}
+
+// A net that is there keeps its parameters; one that is built with the file is not.
+TEST_F(WeightsTest, OfADamagedFileAreRefused) {
+  const TempFolder folder;
+  const std::string path = folder.path("net.caffemodel");
+  net(wide_net(9), 1).save_weights(path);
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(9000);
+    file.put('\x55');
+    file.put('\xAA');
+  }
+  Net to = net(wide_net(9), 2);
+  const auto before = params_of(to);
+  expect_error([&] { to.load_weights(path); }, {path, "do not fit its checksum"});
+  EXPECT_EQ(params_of(to), before);
+  expect_error([&] { Net(net_param(wide_net(9)), context_, {.weights = {path}}); },
+               {path, "do not fit its checksum"});
+  // What the file says, too, may be of the damage.
+  expect_error([&] { Net(net_param(wide_net(8)), context_, {.weights = {path}}); },
+               {path, "do not fit its checksum"});
+}
+
 TEST_F(WeightsTest, SayWhatWasLoadedMissingAndUnused) {
   NetParameter saved;
   net(net_text(3)).save(saved);

@@ -78,52 +78,88 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
   EXPECT_TRUE(trained.says("computed again")) << trained.text;
 }
 
-// They spun for 3 ms and more: two other programs on two cores made training four times as slow.
-class SpinningTest : public CliTest {
+// libgomp's threads spun for 3 ms and more: two other programs on two cores made training four
+// times as slow. The program has teams of its own, of which libgomp knows nothing.
+class ThreadsTest : public CliTest {
  protected:
-  /// In an environment that sets nothing else; libgomp prints its settings at each start.
-  static Output run_anew(const std::string& environment, const std::string& program,
-                         const std::string& arguments) {
-    return run(arguments, "env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose " +
-                              environment + " " + program);
+  /// In an environment that sets nothing else.
+  static Output run_in(const std::string& environment, const std::string& arguments) {
+    return run(arguments,
+               "env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY " + environment + " " CREMA_TOOL);
+  }
+  /// A net whose losses show a share that was not run, or run twice.
+  std::string deep() const {
+    return write("deep.prototxt", R"(
+layer { name: "x" type: "DummyData" top: "x" top: "label"
+        dummy_data_param { shape { dim: 8 dim: 16 dim: 14 dim: 14 } shape { dim: 8 }
+                           data_filler { type: "gaussian" } data_filler { type: "constant" value: 1 } } }
+layer { name: "a" type: "Convolution" bottom: "x" top: "a"
+        convolution_param { num_output: 32 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } }
+layer { name: "n" type: "BatchNorm" bottom: "a" top: "n" }
+layer { name: "r" type: "ReLU" bottom: "n" top: "n" }
+layer { name: "b" type: "Convolution" bottom: "n" top: "b"
+        convolution_param { num_output: 32 kernel_size: 1 weight_filler { type: "msra" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "b" top: "ip"
+        inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })");
+  }
+  /// The last line of a training's losses.
+  std::string last_loss(const std::string& environment) const {
+    const std::string solver = write(
+        "deep_solver.prototxt", "net: '" + deep() +
+                                    "' base_lr: 0.01 lr_policy: 'fixed' max_iter: 20 display: 1 "
+                                    "random_seed: 3 snapshot_after_train: false");
+    const Output trained =
+        run_in(environment, "train --overwrite --threads=3 --tune=false --solver=" + solver);
+    EXPECT_EQ(trained.status, 0) << trained.text;
+    const size_t at = trained.text.rfind("loss = ");
+    EXPECT_NE(at, std::string::npos) << trained.text;
+    return trained.text.substr(at, trained.text.find('\n', at) - at);
   }
 };
 
-TEST_F(SpinningTest, IsBriefUnlessTheEnvironmentSaysOtherwise) {
-  const std::string time = "time --iterations=1 --model=" + net();
-  const Output brief = run_anew("", CREMA_TOOL, time);
-  EXPECT_EQ(brief.status, 0) << brief.text;
-  if (!brief.says("GOMP_SPINCOUNT")) GTEST_SKIP() << "needs libgomp";
-  EXPECT_TRUE(brief.says("GOMP_SPINCOUNT = '3000'")) << brief.text;
-  EXPECT_TRUE(brief.says("tiny: forward")) << brief.text;
-  const Output told = run_anew("GOMP_SPINCOUNT=77", CREMA_TOOL, time);
-  EXPECT_TRUE(told.says("GOMP_SPINCOUNT = '77'")) << told.text;
-  EXPECT_FALSE(told.says("'3000'")) << told.text;
-  EXPECT_FALSE(run_anew("OMP_WAIT_POLICY=passive", CREMA_TOOL, time).says("'3000'"));
-  // It would cost a second start of the program.
-  EXPECT_FALSE(run_anew("", CREMA_TOOL, "summary --model=" + net()).says("'3000'"));
+TEST_F(ThreadsTest, ComputeTheSameWithAndWithoutSpinningAndByLibgomp) {
+  const std::string loss = last_loss("");
+  EXPECT_EQ(last_loss("OMP_WAIT_POLICY=passive"), loss);
+  EXPECT_EQ(last_loss("GOMP_SPINCOUNT=100"), loss);
 }
 
 // Published names are links; arguments may hold blanks and come from standard input.
-TEST_F(SpinningTest, KeepsNamesAndArguments) {
+TEST_F(ThreadsTest, KeepNamesAndArguments) {
   fs::create_symlink(CREMA_TOOL, path("caffe.bin"));
   fs::create_directory(path("a folder"));
   fs::rename(net(), path("a folder/net.prototxt"));
-  const Output named = run_anew(
-      "", path("caffe.bin"), "time --iterations=1 --model='" + path("a folder/net.prototxt") + "'");
+  const Output named =
+      run("time --iterations=1 --model='" + path("a folder/net.prototxt") + "'", path("caffe.bin"));
   EXPECT_EQ(named.status, 0) << named.text;
   EXPECT_TRUE(named.says("tiny: forward")) << named.text;
 }
 
-// The program that /proc names is the loader then.
-TEST_F(SpinningTest, TheLoaderMayBeStartedWithTheProgram) {
-  const Output loader =
-      run("-c 'readelf -l " CREMA_TOOL " | sed -n \"s/.*interpreter: \\(.*\\)\\]/\\1/p\"'", "bash");
-  std::string path = loader.text.substr(0, loader.text.find('\n'));
-  if (loader.status != 0 || !fs::exists(path)) GTEST_SKIP() << "needs readelf";
-  const Output output = run_anew("", path + " " CREMA_TOOL, "time --iterations=1 --model=" + net());
-  EXPECT_EQ(output.status, 0) << output.text;
-  EXPECT_TRUE(output.says("tiny: forward")) << output.text;
+TEST_F(CliTest, TimesThePartsOfAStart) {
+  const Output timed = run("time --startup --json --iterations=2 --model=" + net());
+  EXPECT_EQ(timed.status, 0) << timed.text;
+  for (const char* part :
+       {"program ", "read ", "build ", "weights ", "plan ", "first ", "all ", "second "})
+    EXPECT_TRUE(timed.says(part)) << part << timed.text;
+  EXPECT_TRUE(timed.says("medians of 2 starts")) << timed.text;
+  // The parts up to the first result are all of it.
+  const auto ms = [&](const std::string& part) {
+    std::smatch found;
+    const std::string name = "\"" + part + "_ms\": ([0-9.]+)";
+    return std::regex_search(timed.text, found, std::regex(name)) ? std::stod(found[1]) : -1;
+  };
+  EXPECT_GT(ms("program"), 0) << timed.text;
+  EXPECT_GE(ms("all"), ms("program")) << timed.text;
+  expect_refusal("time --startup --model=" + path("none.prototxt"), {"none.prototxt"});
+}
+
+TEST_F(CliTest, DeviceQuerySaysWhatLimitsTheThreads) {
+  const Output whole = run("device-query");
+  EXPECT_TRUE(std::regex_search(whole.text, std::regex("[0-9]+ threads \\([^)]*cores?[^)]*\\)")))
+      << whole.text;
+  const Output bound = run("0 env -u OMP_NUM_THREADS " CREMA_TOOL " device-query", "taskset -c");
+  if (bound.status != 0) GTEST_SKIP() << "needs taskset";
+  EXPECT_TRUE(bound.says("1 threads (1 of ") || bound.says("1 threads (1 core)")) << bound.text;
 }
 
 // "filesystem error: status: Too many levels of symbolic links [...]"
