@@ -337,7 +337,7 @@ TEST_F(BoardTest, ComparesChosenRunsAndTrials) {
   EXPECT_TRUE(has(chosen, "Comparison of 2 runs")) << chosen;
   EXPECT_TRUE(has(chosen, "href=\"/run/s/1\"")) << chosen;
   const std::string trials = board.answer(get("/compare?parent=s")).body;
-  EXPECT_TRUE(has(trials, "Comparison of 2 runs")) << trials;
+  EXPECT_TRUE(has(trials, "Sweep s: 2 trials")) << trials;
   EXPECT_FALSE(has(trials, "href=\"/run/a-1\"")) << trials;
 }
 
