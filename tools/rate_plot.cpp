@@ -24,6 +24,13 @@ std::string rate_word(double rate) {
   return said;
 }
 
+/// "2.5", "40".
+std::string tick_word(double loss) {
+  char said[32];
+  std::snprintf(said, sizeof said, "%.4g", loss);
+  return said;
+}
+
 /// The losses that the curve shows: from the least to the greatest one before it, with some room.
 std::pair<double, double> shown_losses(const RateCurve& curve) {
   const auto least = std::ranges::min_element(curve.steps, {}, &Step::smoothed);
@@ -84,7 +91,7 @@ class RateDrawing {
     for (const double loss : round_ticks(range_.first, range_.second, 4)) {
       out += text("<path class=\"grid\" d=\"M", fixed(kLeft), ' ', fixed(y(loss)), 'H',
                   fixed(kWidth - kRight), "\"/><text class=\"faint\" text-anchor=\"end\" x=\"",
-                  fixed(kLeft - 8), "\" y=\"", fixed(y(loss) + 4), "\">", human_value(loss),
+                  fixed(kLeft - 8), "\" y=\"", fixed(y(loss) + 4), "\">", tick_word(loss),
                   "</text>\n");
     }
     return out;

@@ -223,7 +223,7 @@ std::vector<int> fields_of(const UnknownFieldSet& message) {
 
 // Published readers know neither field, and skip them.
 TEST(ChecksumOfWeights, IsThatOfTheContents) {
-  const test::TempFolder folder;
+  const TempFolder folder;
   NetParameter other = some_weights();
   other.mutable_layer(1)->mutable_blobs(0)->set_data(0, 9);
   for (const std::string format : {"", ".h5"}) {

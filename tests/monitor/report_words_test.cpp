@@ -123,6 +123,16 @@ TEST(Report, OfAResumeTheMemoryIsTheLargestAndTheFirstIterationNoThroughput) {
   EXPECT_THAT(line_of(data, "chart-memory", 0).values, ElementsAre(3e6, 3e6, 3e6, 3e6, 3e6));
   EXPECT_THAT(line_of(data, "chart-speed", 0).iterations, ElementsAre(10, 20, 30, 40));
   EXPECT_TRUE(has(page, "A dashed vertical line"));
+  // No data wait is 0% of 100%, and not the middle between two signs.
+  FakeRun still;
+  for (const int at : {10, 20}) {
+    RunRecord record;
+    record.set_kind(RunRecord::TRAIN);
+    record.set_iteration(at);
+    record.set_data_wait(0);
+    still.add(record);
+  }
+  EXPECT_FALSE(has(run_report(still.read()), ">-"));
   EXPECT_TRUE(has(page, "3.0 MB</b><span>largest memory"));
 }
 

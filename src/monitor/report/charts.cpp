@@ -112,7 +112,7 @@ ValueRange range_of(const Chart& chart, const std::vector<DrawnLine>& lines) {
   }
   if (chart.from_zero && low > 0 && low < high * 0.5) low = 0;
   if (!(high > low)) {
-    if (chart.from_zero && high > 0) return {0, high * 1.1};
+    if (chart.from_zero && high >= 0) return {0, high > 0 ? high * 1.1 : 1};
     const double pad = low != 0 ? std::abs(low) * 0.1 : 0.5;
     return {low - pad, high + pad};
   }

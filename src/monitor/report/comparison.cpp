@@ -318,9 +318,9 @@ class Comparison {
     head.insert(head.end(), names_.begin(), names_.end());
     std::string rows;
     for (const std::string& name : differing_) {
-      rows += text("<tr><th scope=\"row\">", html(name), "</th>");
+      rows += text("<tr><th scope=\"row\">", html(short_setting(name)), "</th>");
       for (size_t i = 0; i < runs_.size(); ++i)
-        rows += text("<td class=\"wrap\">", html(value_in(i, name)), "</td>");
+        rows += text("<td class=\"wrap few\">", html(value_in(i, name)), "</td>");
       rows += "</tr>\n";
     }
     return table("What differs", head, rows);

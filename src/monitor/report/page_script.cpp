@@ -128,7 +128,7 @@ function range(chart, lo, hi) {
   if (chart.logs) return to > from ? [from / Math.pow(to / from, 0.04), to * Math.pow(to / from, 0.04)] : [from / 3, from * 3];
   if (chart.zero && from > 0 && from < to * 0.5) from = 0;
   var flat = !(to - from > 1e-9 * Math.max(Math.abs(to), Math.abs(from)));
-  if (flat && chart.zero && to > 0) return [0, to * 1.1];
+  if (flat && chart.zero && to >= 0) return [0, to > 0 ? to * 1.1 : 1];
   if (flat) { var pad = Math.abs(from) * 0.1 || 0.5; return [from - pad, to + pad]; }
   var margin = (to - from) * 0.04;
   return [from === 0 ? 0 : from - margin, to + margin];

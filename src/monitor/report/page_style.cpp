@@ -72,8 +72,9 @@ figure{margin:0;min-width:0}
 background:linear-gradient(to right,var(--paper) 40%,transparent) 0 0/36px 100%,linear-gradient(to left,var(--paper) 40%,transparent) 100% 0/36px 100%,linear-gradient(to right,var(--shade),transparent) 0 0/14px 100%,linear-gradient(to left,var(--shade),transparent) 100% 0/14px 100%;background-repeat:no-repeat;background-attachment:local,local,scroll,scroll}
 table{border-collapse:collapse;font-size:.85rem;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:3px 10px;text-align:left;border-bottom:1px solid var(--grid);white-space:nowrap}
-td.wrap{white-space:normal;overflow-wrap:anywhere;min-width:16em;max-width:32em}
-td.long{min-width:26em}
+td.wrap{white-space:normal;overflow-wrap:anywhere;min-width:10em;max-width:32em}
+td.few{min-width:5em}
+td.long{min-width:24em}
 thead th{position:sticky;top:0;background:var(--card);z-index:1;border-bottom:1px solid var(--line)}
 thead th button{border:0;background:none;padding:0;font-weight:600}
 th[aria-sort=ascending] button:after{content:" \25B2"}th[aria-sort=descending] button:after{content:" \25BC"}

@@ -285,7 +285,7 @@ std::string events_part(const RunFiles& run) {
     }
     rows += text("<tr>", number_cell(event->iteration(), count_words(event->iteration())),
                  text_cell(event_words(event->kind())), text_cell(moment_words(event->wall())),
-                 "<td class=\"wrap\">", html(words), "</td></tr>\n");
+                 "<td class=\"wrap long\">", html(words), "</td></tr>\n");
   }
   return text(all_events > shown.size()
                   ? text("<p class=\"faint\">The last ", shown.size(), " of ", all_events, "</p>")
