@@ -104,7 +104,7 @@ int board(const std::vector<std::string>& arguments) {
   const HeldSignals signals;
   BoardServer server(pages, FLAGS_port);
   const std::string url = text("http://127.0.0.1:", server.port(), "/");
-  std::printf("Runs of %s are shown at %s (Ctrl-C ends it)\n", printable(folder).c_str(),
+  std::printf("The board of %s is at %s (Ctrl-C ends it)\n", printable(folder).c_str(),
               url.c_str());
   std::fflush(stdout);
   std::thread serving([&] { server.run(); });

@@ -35,6 +35,15 @@ std::string negated(const std::string& name) {
   return "";
 }
 
+/// Whether the word names a flag, so that it is no value of the one before: "--set", "--tune=off".
+bool names_flag(const std::string& word) {
+  if (!word.starts_with("--")) return false;
+  std::string name =
+      word.substr(2, word.find('=') == std::string::npos ? std::string::npos : word.find('=') - 2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return !type_of(name).empty() || !negated(name).empty();
+}
+
 const char* what_it_takes(const std::string& type) {
   if (type == "bool") return "on or off";
   if (type == "int32") return "a whole number of 32 bits";
@@ -177,9 +186,10 @@ CommandLine read_command_line(const std::vector<std::string>& words) {
       flag = {opposite, "false"};
     } else if (type == "bool" && i + 1 < words.size() && is_truth(words[i + 1])) {
       throw Error(word, " ", words[i + 1],
-                  ": a switch takes its value behind an equals sign; write ", word, "=",
+                  ": a switch takes its value after an equals sign; write ", word, "=",
                   words[i + 1]);
-    } else if (!type.empty() && type != "bool" && i + 1 < words.size()) {
+    } else if (!type.empty() && type != "bool" && i + 1 < words.size() &&
+               !names_flag(words[i + 1])) {
       flag.value = words[++i];
     }
     line.flags.push_back(std::move(flag));

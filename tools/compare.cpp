@@ -37,7 +37,7 @@ std::vector<Side> sides_of(const std::vector<std::string>& arguments) {
     }
   }
   if (sides.size() != 2)
-    throw Error("compare takes two nets, each a .onnx or a prototxt with weights behind it; got ",
+    throw Error("compare takes two nets, each a .onnx or a prototxt with weights after it; got ",
                 sides.size());
   return sides;
 }
@@ -101,7 +101,7 @@ extern const Command kCompare = {
     "  crema compare deploy.prototxt net.caffemodel net.onnx\n"
     "  crema compare a.prototxt a.caffemodel b.prototxt b.caffemodel --input x.npy\n"
     "\n"
-    "Each net is a model of ONNX, or a prototxt with its weights behind it. Both get the values "
+    "Each net is a model of ONNX, or a prototxt with its weights after it. Both get the values "
     "of\n"
     "--input, or the same random ones. A line a blob that both have, by name: the largest\n"
     "difference, and that by the greatest value of the blob in the first net; then the outputs, "

@@ -83,7 +83,7 @@ extern const Command kConvertAnnotations = {
     "  crema convert-annotations --label_type=yolo --class_names=data.yaml YOLO_FOLDER OUTPUT\n"
     "\n"
     "Each line of LIST_FILE is an image and the file of its boxes, with white space between; both\n"
-    "are put behind ROOT_FOLDER, which absolute paths do not need. --label_type says the form of\n"
+    "are put after ROOT_FOLDER, which absolute paths do not need. --label_type says the form of\n"
     "boxes. With yolo a line may be an image alone: its boxes are in the text file of its name, "
     "in\n"
     "a folder labels beside images; without that file it has none. YOLO_FOLDER holds images and\n"

@@ -55,7 +55,7 @@ extern const Command kConvertImageset = {
     "file of the training data: --class_names=train_lmdb/class_names.txt. Images are shuffled,\n"
     "unless --noshuffle is given.\n"
     "\n"
-    "Each line of LIST_FILE is a file name (put behind ROOT_FOLDER), white space and a label, or\n"
+    "Each line of LIST_FILE is a file name (put after ROOT_FOLDER), white space and a label, or\n"
     "several numbers; names may hold spaces. --class_names names the labels, too. The database\n"
     "appears under its name when it is whole.\n"
     "\n"

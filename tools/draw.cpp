@@ -172,7 +172,7 @@ extern const Command kDraw = {
     "  crema draw --phase TEST --rankdir LR deploy.prototxt net.dot\n"
     "  crema draw --format png deploy.prototxt > net.png\n"
     "\n"
-    "Boxes are layers with their type and settings, and the layers behind them that work in "
+    "Boxes are layers with their type and settings, and the layers after them that work in "
     "place.\n"
     "Shapes stand at the edges, with the name of the blob where it is not that of its layer. "
     "Equal\n"

@@ -101,7 +101,7 @@ int find_batch(const std::vector<std::string>& arguments) {
   const BatchResult* const most = largest(results);
   if (most == nullptr) {
     std::printf("not even a batch of one record fits\n");
-    return 0;
+    return 1;
   }
   std::printf("the largest that fits: %ld%s; the fastest: %ld\n", static_cast<long>(most->batch),
               most->batch == FLAGS_max_batch ? " (--max_batch)" : "",

@@ -244,7 +244,7 @@ int threads_flag() {
 
 void log_planning(const char* nets) {
   say(text("Making the ", nets,
-           FLAGS_tune ? "; what was never timed on this machine is timed first" : ""));
+           FLAGS_tune ? "; engines are timed for what this machine has not run yet" : ""));
 }
 
 NetOptions net_options(Phase phase) {

@@ -97,7 +97,7 @@ const std::vector<Topic>& topics() {
   static const std::vector<Topic> all = {
       {"solver",
        "the settings of a solver's prototxt",
-       {{"", SolverParameter::descriptor()}},
+       {{"", SolverParameter::descriptor()}, {"early_stop { }", EarlyStopParameter::descriptor()}},
        "`crema help train` has the flags that go with them."},
       {"net",
        "the settings of a net's prototxt, and those that all layers have",
@@ -124,6 +124,25 @@ const std::vector<Topic>& topics() {
        "`crema layers --like data` lists the other layers that read data; `crema layers TYPE` has "
        "the settings of one."}};
   return all;
+}
+
+/// Of a setting that holds others, such as early_stop. Returns whether there is one.
+bool print_message_setting(const std::string& name) {
+  for (const Topic& topic : topics()) {
+    for (const Part& part : topic.parts) {
+      const auto* const field = part.message->FindFieldByName(name);
+      if (field == nullptr || field->message_type() == nullptr) continue;
+      std::ostringstream out;
+      const std::string title = text(name, " { }, of `crema help ", topic.name,
+                                     "`; in [ ]: the value where none is given");
+      for (const std::string& line : wrapped(title, terminal_width())) out << line << "\n";
+      out << "\n";
+      print_settings(*field->message_type(), out, terminal_width());
+      print_whole(out.str());
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -188,7 +207,7 @@ bool print_topic(const std::string& name) {
   if (topic == topics().end()) {
     const Page* const page = Registry::instance().has(name) ? find_page(name) : nullptr;
     if (page != nullptr) print_whole(page->for_terminal(terminal_width()));
-    return page != nullptr;
+    return page != nullptr || print_message_setting(name);
   }
   const std::string title = text(topic->summary, "; in [ ]: the value where none is given");
   for (const std::string& line : wrapped(title, terminal_width())) out << line << "\n";

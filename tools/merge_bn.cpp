@@ -79,7 +79,7 @@ extern const Command kMergeBn = {
     "  crema merge-bn deploy.prototxt net.caffemodel merged.prototxt merged.caffemodel\n"
     "\n"
     "Writes the net of phase TEST in which BatchNorm, Scale and Bias are part of the Convolution,\n"
-    "Deconvolution or InnerProduct before them, or behind them where that is exact. Says of each\n"
+    "Deconvolution or InnerProduct before them, or after them where that is exact. Says of each\n"
     "layer where it went, or why it is still there. Both nets run once on random inputs; if their\n"
     "outputs differ by more than 1e-4 of the greatest value, nothing is written. Weights are read\n"
     "in each format, and written as HDF5 where their name ends in .h5. A model of ONNX is NET and\n"

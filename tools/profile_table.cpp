@@ -1,10 +1,14 @@
 #include "tools/profile_table.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 
 #include "core/json.hpp"
 #include "core/utf8.hpp"
+#include "tools/columns.hpp"
+#include "tools/text.hpp"
 
 namespace crema::tools {
 namespace {
@@ -49,8 +53,13 @@ void print_costs(const Net& net, const LayerCosts& costs, const CostLimits& limi
     all.resize(std::max(all.size(), line({}, 0).size() + 10), ' ');
     all += "  " + row.engine;
     all.erase(all.find_last_not_of(' ') + 1);
-    std::printf("%-*s %-*s%s\n", name, printable(row.name).c_str(), type, row.type.c_str(),
-                all.c_str());
+    char head[512];
+    std::snprintf(head, sizeof head, "%-*s %-*s", name, printable(row.name).c_str(), type,
+                  row.type.c_str());
+    // Engines say much of some layers; a terminal would begin another line.
+    const std::string whole = head + all;
+    std::printf("%s\n", ::isatty(STDOUT_FILENO) != 0 ? cut_to(whole, terminal_width()).c_str()
+                                                     : whole.c_str());
   };
   for (const CostRow& row : costs.rows) print(row);
   CostRow total = costs.total;

@@ -9,6 +9,7 @@
 #include "core/json.hpp"
 #include "core/utf8.hpp"
 #include "core/xml.hpp"
+#include "monitor/report/charts.hpp"
 #include "tools/text.hpp"
 
 namespace crema::tools {
@@ -20,6 +21,13 @@ using Step = RateCurve::Step;
 std::string rate_word(double rate) {
   char said[32];
   std::snprintf(said, sizeof said, "%.2g", rate);
+  return said;
+}
+
+/// "2.5", "40".
+std::string tick_word(double loss) {
+  char said[32];
+  std::snprintf(said, sizeof said, "%.4g", loss);
   return said;
 }
 
@@ -66,10 +74,8 @@ class RateDrawing {
   explicit RateDrawing(const RateCurve& curve) : curve_(curve), range_(shown_losses(curve)) {}
 
   double x(double rate) const { return kLeft + place_of(curve_, rate) * (kWidth - kLeft - kRight); }
-  double y(double loss) const {
-    const double part = (loss - range_.first) / (range_.second - range_.first);
-    return kTop + (1 - std::clamp(part, 0.0, 1.0)) * (kHeight - kTop - kBottom);
-  }
+  bool has(double loss) const { return loss >= range_.first && loss <= range_.second; }
+  double y(double loss) const { return place(loss, 0); }
 
   std::string axes() const {
     std::string out;
@@ -82,24 +88,36 @@ class RateDrawing {
                "\"/><text class=\"faint\" text-anchor=\"middle\" x=\"", fixed(x(rate)), "\" y=\"",
                fixed(bottom + 18), "\">", rate_word(rate), "</text>\n");
     }
-    for (int i = 0; i <= 4; ++i) {
-      const double loss = range_.first + (range_.second - range_.first) * i / 4;
+    for (const double loss : round_ticks(range_.first, range_.second, 4)) {
       out += text("<path class=\"grid\" d=\"M", fixed(kLeft), ' ', fixed(y(loss)), 'H',
                   fixed(kWidth - kRight), "\"/><text class=\"faint\" text-anchor=\"end\" x=\"",
-                  fixed(kLeft - 8), "\" y=\"", fixed(y(loss) + 4), "\">", human_value(loss),
+                  fixed(kLeft - 8), "\" y=\"", fixed(y(loss) + 4), "\">", tick_word(loss),
                   "</text>\n");
     }
     return out;
   }
 
   std::string losses() const {
+    // A loss beyond the frame is an arrow at its edge. The line goes on behind the frame.
     std::string points, line;
     for (const Step& step : curve_.steps) {
-      points += text("<circle class=\"loss\" r=\"2\" cx=\"", fixed(x(step.rate)), "\" cy=\"",
-                     fixed(y(step.loss)), "\"/>");
-      line += text(line.empty() ? "M" : "L", fixed(x(step.rate)), ' ', fixed(y(step.smoothed)));
+      const double at = x(step.rate);
+      if (has(step.loss)) {
+        points += text("<circle class=\"loss\" r=\"2\" cx=\"", fixed(at), "\" cy=\"",
+                       fixed(y(step.loss)), "\"/>");
+      } else if (std::isfinite(step.loss)) {
+        const bool is_above = step.loss > range_.second;
+        const double edge = is_above ? kTop : kHeight - kBottom, tip = is_above ? -6 : 6;
+        points += text("<path class=\"loss\" d=\"M", fixed(at - 3), ' ', fixed(edge), "h6l-3 ",
+                       fixed(tip), "z\"/>");
+      }
+      if (std::isfinite(step.smoothed))
+        line += text(line.empty() ? "M" : "L", fixed(at), ' ', fixed(beyond(step.smoothed)));
     }
-    return text(points, "\n<path class=\"line\" d=\"", line, "\"/>\n");
+    return text("<clipPath id=\"frame\"><rect x=\"", kLeft, "\" y=\"", kTop, "\" width=\"",
+                kWidth - kLeft - kRight, "\" height=\"", kHeight - kTop - kBottom,
+                "\"/></clipPath>\n", points,
+                "\n<path class=\"line\" clip-path=\"url(#frame)\" d=\"", line, "\"/>\n");
   }
 
   std::string mark(const std::optional<double>& rate, const char* word, double at) const {
@@ -112,6 +130,13 @@ class RateDrawing {
   }
 
  private:
+  /// Of a loss that may lie outside of the frame, as far as so many heights of it.
+  double place(double loss, double heights) const {
+    const double part = (loss - range_.first) / (range_.second - range_.first);
+    return kTop + (1 - std::clamp(part, -heights, 1 + heights)) * (kHeight - kTop - kBottom);
+  }
+  double beyond(double loss) const { return place(loss, 9); }
+
   const RateCurve& curve_;
   std::pair<double, double> range_;
 };
@@ -126,7 +151,9 @@ std::vector<std::string> rate_plot(const RateCurve& curve, size_t columns, bool 
   std::array<std::string, kRows> rows;
   std::vector<std::vector<bool>> dots(kRows, std::vector<bool>(width, false));
   for (const Step& step : curve.steps) {
-    const double up = std::clamp((step.smoothed - low) / (high - low), 0.0, 1.0);
+    // A sign at the edge would pass for a loss that was measured.
+    if (!(step.smoothed >= low && step.smoothed <= high)) continue;
+    const double up = (step.smoothed - low) / (high - low);
     const auto row = static_cast<size_t>(std::lround((1 - up) * (kRows - 1)));
     const auto column = static_cast<size_t>(
         std::lround(place_of(curve, step.rate) * static_cast<double>(width - 1)));
@@ -162,7 +189,7 @@ std::string rate_svg(const RateCurve& curve, const std::string& title) {
            kWidth, "\" height=\"", kHeight, "\"/>\n<text class=\"title\" x=\"16\" y=\"26\">",
            xml_escaped(drawable(title)),
            "</text>\n<text class=\"faint\" x=\"16\" y=\"44\">loss, raw (dots) and "
-           "smoothed (line)</text>\n");
+           "smoothed (line); arrows: beyond the frame</text>\n");
   if (curve.steps.size() >= 2) {
     const RateDrawing drawing(curve);
     out += drawing.axes() + drawing.losses() +

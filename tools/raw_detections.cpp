@@ -93,7 +93,7 @@ RawDetections::Numbers RawDetections::numbers(Net& net) const {
     throw Error("--", flag, "=", blob.name, " (", blob.shape().str(), ") ", parts...);
   };
   constexpr const char* kPermute =
-      "; of a map N x C x H x W, name a top behind Permute { order: 0 order: 2 order: 3 order: 1 }";
+      "; of a map N x C x H x W, name a top after Permute { order: 0 order: 2 order: 3 order: 1 }";
   if (boxes.shape().rank() < 2 || boxes.shape().count(1) % 4 != 0 || boxes.count() == 0 ||
       !ends_with(boxes.shape(), 4))
     refuse("boxes", boxes, "is no N x P x 4 of boxes", kPermute);
@@ -144,7 +144,7 @@ std::vector<RawDetections::One> RawDetections::found(Net& net, int64_t images, d
     constexpr float kRounding = 1e-3F;
     if (*score < -kRounding || *score > 1 + kRounding)
       throw Error("'", FLAGS_scores, "' has ", *score,
-                  ", and confidences are in [0, 1]; name a top behind Softmax or Sigmoid");
+                  ", and confidences are in [0, 1]; name a top after Softmax or Sigmoid");
   }
   // Without priors the boxes are offsets from (0, 0, 0, 0).
   const bool has_priors = !FLAGS_priors.empty();

@@ -7,12 +7,14 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "analysis/device_times.hpp"
 #include "analysis/draw.hpp"
 #include "core/data_source.hpp"
 #include "core/device.hpp"
 #include "core/utf8.hpp"
+#include "model/snapshot_file.hpp"
 #include "model/weights_origin.hpp"
 #include "onnx/importing/net_file.hpp"
 #include "tools/evaluated_classes.hpp"
@@ -72,14 +74,30 @@ int64_t records_of(const Net& net) {
 
 }  // namespace
 
-std::optional<RunWeights> weights_of_run(const RunFiles& run) {
+std::optional<RunWeights> weights_of_run(const RunFiles& run,
+                                         std::vector<std::string>* passed_over) {
   constexpr std::array<const char*, 6> kNames = {"best.caffemodel",     "best.caffemodel.h5",
                                                  "last_ema.caffemodel", "last_ema.caffemodel.h5",
                                                  "last.caffemodel",     "last.caffemodel.h5"};
   RunWeights weights;
+  std::set<std::string> own;  // checksums; none in a folder of an earlier version
+  for (const RunRecord& event : run.events) {
+    if (event.has_weights_checksum()) own.insert(event.weights_checksum());
+  }
   const auto take = [&](const fs::path& path, const std::string& name) {
     struct stat status {};
     if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    if (!own.empty() && !own.contains(checksum_of_weights(path.string()))) {
+      if (passed_over != nullptr) {
+        std::error_code failed;
+        const fs::path target = fs::weakly_canonical(path, failed);
+        passed_over->push_back(text(
+            "'", name, "' ", target == path || failed ? "" : text("('", target.string(), "') "),
+            "is not a file that this run wrote: its checksum is in no record of the run. Another "
+            "run with the same snapshot_prefix may have replaced it"));
+      }
+      return false;
+    }
     weights.file = path.string();
     weights.name = name;
     weights.bytes = status.st_size;
@@ -96,7 +114,7 @@ std::optional<RunWeights> weights_of_run(const RunFiles& run) {
     return weights;
   }
   for (auto event = run.events.rbegin(); event != run.events.rend(); ++event) {
-    if (event->kind() != RunRecord::SNAPSHOT || event->weights().empty()) continue;
+    if (event->weights().empty()) continue;
     if (!take(folder / event->weights(), event->weights())) continue;
     if (weights.iteration < 0) weights.iteration = event->iteration();
     return weights;

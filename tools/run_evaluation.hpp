@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "crema/net.hpp"
 #include "monitor/report/run_files.hpp"
@@ -28,8 +29,11 @@ struct RunWeights {
   int64_t bytes = 0;
   double time = 0;  // of the last change
 };
-/// The best weights of the run's folder, else the last ones. None where there are none.
-std::optional<RunWeights> weights_of_run(const RunFiles& run);
+/// The best weights of the run's folder, else the last ones. None where there are none. Files that
+/// are not those that the run wrote, by its records, are passed over; each is a sentence in
+/// `passed_over`.
+std::optional<RunWeights> weights_of_run(const RunFiles& run,
+                                         std::vector<std::string>* passed_over = nullptr);
 
 /// Whether the run's evaluation is of these weights, and of as many records.
 bool is_up_to_date(const RunFiles& run, const RunWeights& weights, const EvaluationBounds& bounds);

@@ -112,8 +112,8 @@ std::string RunRecording::choose_folder(Solver& solver, bool is_continued, bool*
   if (const std::string before = solver.run_folder(); is_continued && !before.empty()) {
     *resumed = is_run_folder(before);
     if (*resumed) return before;
-    say(text("the folder of the run that goes on, ", printable(before),
-             ", is not there: the run gets another one"));
+    say(text("the folder of the run, ", printable(before),
+             ", is gone: the run goes on in a new one, without what was recorded before"));
   }
   const std::string name = solver.net().name();
   return make_numbered_run(kBase, name.empty() ? fs::path(FLAGS_solver).stem().string() : name);

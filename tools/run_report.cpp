@@ -70,7 +70,10 @@ void report_end(const std::string& folder, Context& context, double seconds) {
 void evaluate_folder(const std::string& folder, Context& context, const EvaluationBounds& bounds) {
   const WarningsOnly quiet;
   const RunFiles run = read_run(folder);
-  const std::optional<RunWeights> weights = weights_of_run(run);
+  std::vector<std::string> passed_over;
+  const std::optional<RunWeights> weights = weights_of_run(run, &passed_over);
+  const std::string why = joined(passed_over, "; ");
+  if (!why.empty()) say(Severity::warning, printable(why));
   const double iteration = bounds.keeps_to_seconds ? seconds_of_iteration(run) : 0;
   if (weights && !is_up_to_date(run, *weights, bounds)) {
     Evaluation evaluation;
@@ -86,6 +89,14 @@ void evaluate_folder(const std::string& folder, Context& context, const Evaluati
       evaluation.add_notes(text("The weights could not be evaluated: ", printable(error.what())));
       warn_of("The weights of the run are not evaluated", error);
     }
+    if (!why.empty()) evaluation.add_notes(printable(why));
+    write_text_unsynced(file_in(folder, "evaluation.json"), json_line(evaluation) + "\n");
+  } else if (!weights && !why.empty()) {
+    // What an earlier report measured of the run's own weights stays.
+    Evaluation evaluation = run.evaluation.value_or(Evaluation());
+    evaluation.clear_notes();
+    evaluation.add_notes(
+        text("The weights are not evaluated", run.evaluation ? " anew" : "", ": ", printable(why)));
     write_text_unsynced(file_in(folder, "evaluation.json"), json_line(evaluation) + "\n");
   }
   // The first pass is one that does not count.

@@ -72,7 +72,11 @@ class MessageText {
     const auto is_small = [](const std::string& line) {
       return std::islower(static_cast<unsigned char>(line[0])) != 0;
     };
-    if (!is_heading_) {
+    const bool has_columns = std::ranges::any_of(
+        comment_, [](const std::string& line) { return line.find("  ") != std::string::npos; });
+    if (has_columns) {
+      open_group();  // as it stands
+    } else if (!is_heading_) {
       words_ = std::move(comment_);
     } else if (is_small(comment_[0])) {
       words_ = std::move(comment_);

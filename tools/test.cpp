@@ -304,7 +304,7 @@ extern const Command kTest = {
     "\n"
     "Runs the net in phase TEST on its data, each record once: the last batch holds the records\n"
     "that are left, and the means are over records (or labels), not batches. --iterations runs a\n"
-    "number of whole batches instead, as published, and goes on with the first records behind the\n"
+    "number of whole batches instead, as published, and goes on with the first records after the\n"
     "last one; so does data whose records cannot be counted (DummyData, WindowData), 50 by\n"
     "default.\n"
     "\n"

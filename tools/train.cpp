@@ -1,5 +1,6 @@
 // crema train: runs a solver.
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "crema/solver.hpp"
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
+#include "monitor/report/run_files.hpp"
 #include "proto/solver.pb.h"
 #include "solver/idle_settings.hpp"
 #include "solver/overrides.hpp"
@@ -94,7 +96,24 @@ void say_best(const Solver& solver) {
            best->file.empty() ? "" : ", " + printable(best->file)));
 }
 
-int train(const std::vector<std::string>& arguments) {
+/// What the run's folder has of tests before the iteration that the run goes on from.
+std::vector<RunRecord> tests_before(const Solver& solver) {
+  const std::string folder = solver.run_folder();
+  std::error_code unknown;
+  if (folder.empty() || !std::filesystem::is_directory(folder, unknown)) return {};
+  try {
+    return read_run(folder).events;
+  } catch (const Error&) {
+    return {};  // the line says less
+  }
+}
+
+int train(const std::vector<std::string>& given_arguments) {
+  std::vector<std::string> arguments = given_arguments;
+  if (FLAGS_solver.empty() && arguments.size() == 1 && !called_as_caffe()) {
+    FLAGS_solver = arguments[0];
+    arguments.clear();
+  }
   refuse_arguments("train", arguments, "give the solver with --solver=FILE");
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "resume", FLAGS_resume);
@@ -146,6 +165,7 @@ int train(const std::vector<std::string>& arguments) {
   other.replace_with(solver);
   if (is_continued) continue_run(solver);
   recording.start(solver, context, param, places, is_continued);
+  if (is_continued) progress.go_on(tests_before(solver));
   say_what_trains(solver, param);
   bool finished = false;
   try {
@@ -161,6 +181,8 @@ int train(const std::vector<std::string>& arguments) {
   progress.finish();
   const bool is_cut = solver.end() == SolverEnd::early || solver.end() == SolverEnd::time_over;
   say(finished && !is_cut ? "Optimization Done." : "Optimization stopped early.");
+  if (solver.end() == SolverEnd::stopped && Solver::has_snapshot(param, places))
+    say("The same command with --resume goes on from here.");
   say_best(solver);
   recording.end(reason_of(solver.end()));
   const int signal = finished ? 0 : signals.stopped_by();

@@ -44,10 +44,11 @@ void TrainProgress::Sums::add(const IterationReport& report) {
   seconds += report.seconds;
   waited += report.data_wait;
   images += static_cast<double>(report.images);
+  losses += report.loss;
 }
 
 void TrainProgress::Sums::fade(double part) {
-  for (double* sum : {&seconds, &waited, &images, &iterations}) *sum *= part;
+  for (double* sum : {&seconds, &waited, &images, &iterations, &losses}) *sum *= part;
 }
 
 TrainProgress::TrainProgress(Solver& solver, const SolverParameter& param)
@@ -103,20 +104,20 @@ void TrainProgress::draw(const IterationReport& report) {
   std::vector<Field> fields = {
       {report.max_iterations > 0 ? text(done, "/", report.max_iterations) : text(done)}};
   if (const std::string epoch = epoch_text(done); !epoch.empty()) fields.push_back({epoch});
-  fields.push_back(
-      {"loss " + human_value(report.smoothed_loss), takes_utf8() ? losses_.text() : "", Tone::dim});
+  fields.push_back({"loss " + human_value(recent_.losses / recent_.iterations),
+                    takes_utf8() ? losses_.text() : "", Tone::dim});
   if (watched_) {
-    fields.push_back({text(watched_->label, " ", human_value(watched_->last))});
+    const std::string last = watched_->last ? human_value(*watched_->last) : "-";
+    fields.push_back({text(watched_->label, " ", last)});
     if (watched_->best) fields.back().text += text(" (best ", human_value(*watched_->best), ")");
   }
   fields.push_back({rate_text(rate)});
-  if (all_.images > 0) {
-    char waiting[32];
-    std::snprintf(waiting, sizeof waiting, "data %.0f%%", 100 * recent_.waited / recent_.seconds);
-    fields.push_back({waiting});
-  }
-  if (report.max_iterations > 0) fields.push_back({human_seconds(left)});
+  if (report.max_iterations > 0) fields.push_back({human_seconds(left) + " left"});
   char more[48];
+  if (all_.images > 0) {
+    std::snprintf(more, sizeof more, "data %.0f%%", 100 * recent_.waited / recent_.seconds);
+    fields.push_back({more});
+  }
   std::snprintf(more, sizeof more, "lr %.3g", report.rate);
   fields.push_back({more});
   if (all_.images > 0) {
@@ -173,21 +174,58 @@ bool TrainProgress::watch(const TestReport& report) {
     watched_ = Watched{.name = found->name,
                        .label = printable(short_name(found->name, found->loss_weight)),
                        .less_is_better = less_is_better(found->name, found->loss_weight),
+                       .last = {},
                        .best = {}};
   }
+  const bool is_first = !watched_->last && !watched_->best;
   watched_->last = found->value;
   if (!best_output_.empty()) {
     const auto best = solver_.best();
     if (best) watched_->best = best->value;
     if (report.is_best) watched_->best = found->value;
-    return report.is_best;
+    return report.is_best && !is_first;
   }
+  if (!knows_best_) return false;
   const bool is_best =
       std::isfinite(found->value) &&
       (!watched_->best || (watched_->less_is_better ? found->value < *watched_->best
                                                     : found->value > *watched_->best));
   if (is_best) watched_->best = found->value;
-  return is_best;
+  return is_best && !is_first;
+}
+
+void TrainProgress::go_on(const std::vector<RunRecord>& before) {
+  for (const RunRecord& record : before) {
+    const auto& nets = solver_.test_nets();
+    if (record.kind() != RunRecord::TEST || record.net() < 0 || record.net() >= std::ssize(nets))
+      continue;
+    Net& net = *nets[static_cast<size_t>(record.net())];
+    TestReport report{.iteration = record.iteration(),
+                      .net = record.net(),
+                      .loss = record.test_loss(),
+                      .outputs = {},
+                      .is_best = record.is_best()};
+    for (const std::string& name : net.outputs()) {
+      for (int64_t i = 0;; ++i) {
+        const auto value =
+            record.outputs().find(i == 0 ? as_utf8(name) : text(as_utf8(name), "[", i, "]"));
+        if (value == record.outputs().end()) break;
+        report.outputs.push_back({name, static_cast<int>(i), value->second, net.loss_weight(name)});
+        shown_output(report, report.outputs.back(), false);
+      }
+    }
+    watch(report);
+  }
+  if (watched_) return;
+  if (const auto best = solver_.best(); best && !best_output_.empty()) {
+    watched_ = Watched{.name = best->output,
+                       .label = printable(short_name(best->output, 0)),
+                       .less_is_better = less_is_better(best->output),
+                       .last = {},
+                       .best = best->value};
+  } else {
+    knows_best_ = false;
+  }
 }
 
 Field TrainProgress::shown_output(const TestReport& report, const TestReport::Output& output,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "crema/solver.hpp"
+#include "proto/run.pb.h"
 #include "tools/sparkline.hpp"
 #include "tools/terminal.hpp"
 
@@ -21,6 +22,9 @@ class TrainProgress {
   /// Takes the hooks of the solver, which must outlive this object.
   TrainProgress(Solver& solver, const SolverParameter& param);
 
+  /// Takes the tests of the part before of a run that goes on: what was the best so far, and the
+  /// last values.
+  void go_on(const std::vector<RunRecord>& before);
   /// What is said once at the end.
   void finish();
   /// Leaves the line that redraws itself.
@@ -31,8 +35,7 @@ class TrainProgress {
   struct Watched {
     std::string name, label;
     bool less_is_better = false;
-    double last = 0;
-    std::optional<double> best;
+    std::optional<double> last, best;
   };
 
   void iteration(const IterationReport& report);
@@ -41,7 +44,8 @@ class TrainProgress {
   std::string epoch_text(int iterations) const;
   void log(const IterationReport& report);
   void test(const TestReport& report);
-  /// Takes the report's value of the output that is watched. Returns whether it is a new best.
+  /// Takes the report's value of the output that is watched. Returns whether it is better than one
+  /// before.
   bool watch(const TestReport& report);
   /// What a value of a test says beside itself: its change since the test before, and whether it is
   /// the best.
@@ -50,7 +54,7 @@ class TrainProgress {
 
   /// Sums over iterations; the line's forget what is old, little by little.
   struct Sums {
-    double seconds = 0, waited = 0, images = 0, iterations = 0;
+    double seconds = 0, waited = 0, images = 0, iterations = 0, losses = 0;
     void add(const IterationReport& report);
     void fade(double part);
   };
@@ -64,6 +68,7 @@ class TrainProgress {
   /// The values of the test before, by the name and index of the output and its net.
   std::map<std::string, double> before_;
   std::optional<Watched> watched_;
+  bool knows_best_ = true;  // false: what the part before had is not known
   std::optional<IterationReport> last_;
   Sums all_, recent_, logged_;
 };

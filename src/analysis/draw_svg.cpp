@@ -22,6 +22,9 @@ constexpr double kFont = 11, kSmallFont = 9;  // pixels
 constexpr double kPad = 7;                    // beside a text in its node
 // Below a node: the label and the head of an arrow, or the arrow alone.
 constexpr double kLabelGap = 15, kGap = 12;
+// Beside a label an edge goes straight down, so that it passes behind none; it then needs room to
+// turn to the side.
+constexpr double kLabelHeight = 11, kTurn = 13;
 constexpr double kHeader = 15, kFramePad = 8;
 constexpr double kMargin = 10, kTitle = 24;
 constexpr double kPageShort = 718, kPageLong = 1047;  // A4 without 10 mm at each side, in pixels
@@ -203,11 +206,16 @@ LayeredNode Picture::box_of(int i) {
   } else if (!node.tops.empty()) {
     labels = label_width(drawing_->values[static_cast<size_t>(node.tops[0])]);
   }
+  const bool forks = std::ranges::any_of(node.tops, [&](int v) {
+    return drawing_->values[static_cast<size_t>(v)].readers.size() > 1;
+  });
   return {.left = width / 2,
           .right = width / 2,
           .label = node.tops.size() > 1 ? 0 : labels,
           .height = two_lines_ && !node.what.empty() ? 30.0 : 17.0,
-          .below = labels > 0 ? kLabelGap : kGap};
+          .below = labels == 0 ? kGap
+                   : forks     ? kLabelHeight + kTurn
+                               : kLabelGap};
 }
 
 int Picture::index_of(const Part& part, int node) const {
@@ -326,10 +334,16 @@ void Picture::lay_out_whole() {
   whole_.layout = layered_layout(whole_.graph);
 }
 
-std::string path_of(const std::vector<LayeredPoint>& line, double x, double y) {
+/// `straight`: how far it goes straight down at first, where it turns and has the room.
+std::string path_of(const std::vector<LayeredPoint>& line, double x, double y, double straight) {
   std::string path = text("M", at(line[0].x + x), " ", at(line[0].y + y));
   for (size_t k = 1; k < line.size(); ++k) {
-    const LayeredPoint from = {line[k - 1].x + x, line[k - 1].y + y};
+    LayeredPoint from = {line[k - 1].x + x, line[k - 1].y + y};
+    const bool turns = std::abs(line[k - 1].x - line[k].x) >= 0.05;
+    if (k == 1 && turns && line[1].y - line[0].y >= straight + kTurn - 0.05 && straight > 0) {
+      from.y += straight;
+      path += text("V", at(from.y));
+    }
     const LayeredPoint to = {line[k].x + x, line[k].y + y};
     if (std::abs(from.x - to.x) < 0.05) {
       path += text("V", at(to.y));
@@ -348,8 +362,10 @@ void Picture::draw(const Part& part, double x, double y, std::string& lines,
     for (size_t k = 0; k < part.graph.edges[e].to.size(); ++k) {
       const int end = part.nodes[static_cast<size_t>(part.graph.edges[e].to[k].node)];
       const bool is_node = end >= 0 && end != kBorder;
-      lines += text("<path class=\"e\" d=\"", path_of(part.layout.lines[e][k], x, y), "\"",
-                    is_node ? " marker-end=\"url(#a)\"" : "", "/>\n");
+      const DrawnValue& value = drawing_->values[static_cast<size_t>(part.values[e])];
+      const double straight = value.label.empty() ? 0 : kLabelHeight;
+      lines += text("<path class=\"e\" d=\"", path_of(part.layout.lines[e][k], x, y, straight),
+                    "\"", is_node ? " marker-end=\"url(#a)\"" : "", "/>\n");
     }
   }
   for (size_t k = 0; k < part.nodes.size(); ++k) {

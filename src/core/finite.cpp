@@ -12,9 +12,11 @@ int64_t first_not_finite(const Tensor& tensor) {
   return -1;
 }
 
+std::string number_word(double value) { return std::isnan(value) ? "nan" : text(value); }
+
 std::string describe_element(const Tensor& tensor, int64_t index) {
   const Shape& shape = tensor.shape();
-  std::string content = text(tensor.at(index));
+  std::string content = number_word(tensor.at(index));
   if (shape.rank() == 0) return content;
   std::vector<int64_t> place;
   for (int axis = 0; axis < shape.rank(); ++axis) {

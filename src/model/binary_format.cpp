@@ -283,10 +283,15 @@ void read_binary_proto(const std::string& path, Message& out, Verify verify) {
 }
 
 bool has_checksum(const std::string& path, const Descriptor& type) {
+  return carried_checksum(path, type).has_value();
+}
+
+std::optional<uint64_t> carried_checksum(const std::string& path, const Descriptor& type) {
   const OpenFile file(path, O_RDONLY);
   struct stat status {};
-  return file.is_open() && ::fstat(file.get(), &status) == 0 &&
-         written_by(file, status.st_size, type).has_checksum;
+  if (!file.is_open() || ::fstat(file.get(), &status) != 0) return std::nullopt;
+  const Written written = written_by(file, status.st_size, type);
+  return written.has_checksum ? std::optional(written.checksum) : std::nullopt;
 }
 
 namespace {

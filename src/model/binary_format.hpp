@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace google::protobuf {
@@ -65,5 +66,8 @@ void write_binary_proto(WholeFile& file, const google::protobuf::Message& messag
 
 /// Whether the file, one of such a message, carries a checksum.
 bool has_checksum(const std::string& path, const google::protobuf::Descriptor& type);
+/// The checksum that it carries, whatever its contents are; none without one.
+std::optional<uint64_t> carried_checksum(const std::string& path,
+                                         const google::protobuf::Descriptor& type);
 
 }  // namespace crema

@@ -78,6 +78,21 @@ std::string advice_for_other_file(const Descriptor& root, const std::string& nam
   return "";
 }
 
+// What people call fields that are named in other words; "" for others.
+std::string meant_field(const Descriptor& type, const std::string& name) {
+  constexpr std::pair<const char*, const char*> kWords[] = {
+      {"learning_rate", "base_lr"},  {"base_rate", "base_lr"},
+      {"rate", "base_lr"},           {"lr", "base_lr"},
+      {"epochs", "max_epochs"},      {"iterations", "max_iter"},
+      {"batch", "batch_size"},       {"seed", "random_seed"},
+      {"optimizer", "type"},         {"lr_schedule", "lr_policy"},
+      {"num_outputs", "num_output"}, {"decay", "weight_decay"}};
+  for (const auto& [word, field] : kWords) {
+    if (name == word && type.FindFieldByName(field) != nullptr) return field;
+  }
+  return "";
+}
+
 // "; it has the fields a, b" of a message with few of them.
 std::string list_of_fields(const Descriptor& type) {
   constexpr int kMost = 8;
@@ -139,6 +154,8 @@ std::string advice_for_unknown(const std::vector<const Message*>& around, const 
   if (!inner.empty() && inner.size() <= kMostHolders) {
     return text("; it belongs inside ", one_of(inner), " { }");
   }
+  if (const std::string meant = meant_field(type, name); !meant.empty())
+    return text("; did you mean '", meant, "'?");
   std::vector<std::string> names;
   for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
   advice = did_you_mean(name, names);

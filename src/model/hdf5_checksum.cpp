@@ -107,4 +107,18 @@ Contents hdf5_contents(const std::string& path) {
   return written == bytes_of(value) ? Contents::intact : Contents::changed;
 }
 
+std::optional<uint64_t> hdf5_carried_checksum(const std::string& path) {
+  const OpenFile file(path, O_RDONLY);
+  if (!file.is_open()) return std::nullopt;
+  const size_t place = find_place(file.get());
+  std::string written(kValueBytes, '\0');
+  if (place == std::string::npos || !read_at(file.get(), place, written) ||
+      written.size() < kValueBytes)
+    return std::nullopt;
+  uint64_t value = 0;
+  for (size_t i = 0; i < kValueBytes; ++i)
+    value |= uint64_t{static_cast<unsigned char>(written[i])} << (8 * i);
+  return value;
+}
+
 }  // namespace crema

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace crema {
@@ -25,5 +26,8 @@ enum class Contents : uint8_t {
 };
 
 Contents hdf5_contents(const std::string& path);
+
+/// The checksum that the file carries, whatever its contents are; none without one.
+std::optional<uint64_t> hdf5_carried_checksum(const std::string& path);
 
 }  // namespace crema

@@ -3,8 +3,11 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <array>
+#include <cinttypes>
 #include <climits>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -498,6 +501,15 @@ bool check_snapshot_file(const std::string& path) {
   const auto message = message_of(path);
   read_binary_proto(path, *message);
   return has_checksum(path, *message->GetDescriptor());
+}
+
+std::string checksum_of_weights(const std::string& path) {
+  const auto carried = is_hdf5_file(path) ? hdf5_carried_checksum(path)
+                                          : carried_checksum(path, *NetParameter::descriptor());
+  if (!carried) return "";
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016" PRIx64, *carried);
+  return digits.data();
 }
 
 bool renew_checksum(const std::string& named) {

@@ -84,6 +84,9 @@ class SyncedFile {
 /// Reads a file with weights or a state, of either format. Error as read_weights() and
 /// read_solver_state(), and for other files. Returns whether it carries a checksum.
 bool check_snapshot_file(const std::string& path);
+/// The checksum that weights carry, in 16 hexadecimal digits, without the parameters being read; ""
+/// for a file that carries none or cannot be read.
+std::string checksum_of_weights(const std::string& path);
 /// Writes the file anew with a checksum of its present contents. Error if it cannot be read, apart
 /// from its checksum. False if it is an HDF5 file without a place for one, which stays as it is.
 bool renew_checksum(const std::string& path);

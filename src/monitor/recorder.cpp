@@ -22,6 +22,7 @@
 #include "monitor/event_file.hpp"
 #include "monitor/events.hpp"
 #include "monitor/histograms.hpp"
+#include "monitor/own_weights.hpp"
 #include "monitor/png.hpp"
 #include "monitor/resume.hpp"
 #include "monitor/run_folder.hpp"
@@ -96,6 +97,7 @@ struct Recorder::State {
         info(run),
         folder(path),
         options(how),
+        own_weights(path),
         display(param.display() > 0 ? param.display() : std::max(1, of.max_iterations() / 100)),
         iter_size(param.iter_size()),
         has_best(!param.snapshot_best().empty()) {
@@ -107,6 +109,7 @@ struct Recorder::State {
   RunInfo info;
   std::string folder;
   RecorderOptions options;
+  OwnWeights own_weights;
   int display, iter_size;
   std::vector<const DataSource*> sources;  // of the training net
   bool has_best;                           // the solver says which test is the best
@@ -193,6 +196,9 @@ struct Recorder::State {
   void remember(const KeptRecords& kept);
   void compare_snapshot(const RunRecord& test);
   void saved(const std::string& state);
+  void record_weights(bool at_end) {
+    for (RunRecord& record : own_weights.written(solver, at_end)) put(record);
+  }
   void link_best();
 };
 
@@ -207,6 +213,7 @@ void Recorder::State::open() {
   check(kHistogramsFile, histograms.open(file_of_run(folder, kHistogramsFile), true));
   check(kEventsPrefix, events.open(folder));
   done = solver.iteration();
+  own_weights.begin(done);
   if (options.resumed) time_before = go_on_from(done);
 }
 
@@ -272,6 +279,7 @@ void Recorder::State::iterated(const IterationReport& report) {
   look_back(report.iteration);
   done = report.iteration + 1;
   tested_nets.clear();
+  record_weights(false);
   seconds += report.seconds;
   waited += report.data_wait;
   images += static_cast<double>(report.images);
@@ -365,6 +373,7 @@ void Recorder::State::tested(const TestReport& report) {
     added.set_average_precision(one.average_precision);
   }
   put(record);
+  own_weights.tested();
   compare_snapshot(record);
   record_pictures(report);
 }
@@ -457,6 +466,7 @@ void Recorder::State::saved(const std::string& path) {
     RunRecord record = record_of(RunRecord::SNAPSHOT);
     record.set_state(as_utf8(path_in_run(folder, path)));
     record.set_weights(as_utf8(path_in_run(folder, last_weights)));
+    own_weights.add(last_weights, record);
     put(record);
   }
   link_snapshot(folder, "last.solverstate" + format, path);
@@ -569,6 +579,7 @@ void Recorder::end(RunRecord::Reason reason, const std::string& text) {
     state.guarded([&] { state.record_histograms(state.solver.iteration()); });
     state.guarded([&] { state.link_best(); });
   }
+  state.guarded([&] { state.record_weights(true); });
   state.guarded([&] {
     RunRecord record = state.record_of(RunRecord::END);
     record.set_reason(reason);

@@ -295,7 +295,7 @@ class Budget {
         size_text(plain),
         plan_.options.keep_all ? std::string(", and keep_all lets it drop nothing")
         : plan_.trains
-            ? text(", or ", size_text(least),
+            ? text(size_text(least) == size_text(plain) ? "" : text(", or ", size_text(least)),
                    " in the smallest plan found, with tops that are dropped and computed again")
             : std::string(" and does not train, so that nothing is kept for backward"),
         "; ", size_text(fixed_),

@@ -10,8 +10,7 @@
 namespace crema {
 namespace {
 
-constexpr const char* kWayOut =
-    "; lower base_lr, set clip_gradients, or check the data; the last snapshot is untouched";
+constexpr const char* kWayOut = "; lower base_lr, set clip_gradients, or check the data";
 
 /// The number of the sample with this element, along axis 0.
 int64_t sample_of(const Shape& shape, int64_t element) {
@@ -46,11 +45,11 @@ void check_tops(Net& net, size_t i, const std::string& what) {
     const Tensor& data = tops[t]->data;
     const int64_t at = first_not_finite(data);
     if (at < 0) continue;
-    NotFiniteError error(what, "the first blob with a value that is not finite is '", tops[t]->name,
+    const std::string key = record_of(net, i, t, data.shape(), at);
+    throw NotFiniteError(what, "the first blob with a value that is not finite is '", tops[t]->name,
                          "' of layer '", net.steps()[i].name, "', which is ",
-                         describe_element(data, at), kWayOut);
-    error.in_record(record_of(net, i, t, data.shape(), at));
-    throw error;
+                         describe_element(data, at),
+                         key.empty() ? "" : text(" (record '", key, "')"), kWayOut);
   }
 }
 
@@ -76,14 +75,15 @@ void warn_of_loss(const Layer& layer, Blobs bottoms, const Blob& loss, const Rec
   }
   layer.context().log(Severity::warning,
                       text("layer '", layer.name(), "' (", layer.type(), "): the loss '", loss.name,
-                           "' is ", value, ": ", why));
+                           "' is ", number_word(value), ": ", why));
 }
 
 LooksAtLosses::LooksAtLosses(Net& net) : net_(net) { Plan::of(net_).warns_of_losses = false; }
 LooksAtLosses::~LooksAtLosses() { Plan::of(net_).warns_of_losses = true; }
 
 void throw_not_finite(Net& net, int iteration, double loss) {
-  const std::string what = text("the loss is ", loss, " at iteration ", iteration, ": ");
+  const std::string what =
+      text("the loss is ", number_word(loss), " at iteration ", iteration, ": ");
   for (const auto& segment : net.params().segments()) {
     const Tensor& values = segment.parameter->data;
     const int64_t at = first_not_finite(values);

@@ -19,6 +19,7 @@
 #include "crema/solver.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "monitor/recorder.hpp"
+#include "monitor/report/report.hpp"
 #include "monitor/run_folder.hpp"
 #include "proto/solver.pb.h"
 #include "python/batches_ahead.hpp"
@@ -30,6 +31,8 @@
 #include "python/messages.hpp"
 #include "python/net.hpp"
 #include "solver/overrides.hpp"
+#include "solver/settings.hpp"
+#include "solver/snapshot_files.hpp"
 
 namespace crema::python {
 namespace {
@@ -49,6 +52,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
         set_param_(param),
         solver_(std::make_unique<Solver>(param, map, *context_, options)) {
     SourceMap places = map;
+    file_ = map.file();
     Overrides(options.set).apply(set_param_, places);
     solver_->poll = [this] { return poll(); };
     solver_->before_iteration = [this] {
@@ -100,6 +104,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
     recorder_ = std::make_unique<Recorder>(*solver_, set_param_, info, folder,
                                            RecorderOptions{.resumed = is_run});
     recorder_->attach();
+    recorder_->on_folder_changed = [folder] { write_report(folder); };
     return folder;
   }
   /// `failure`: the message of what ended it.
@@ -110,6 +115,12 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
                                     : RunRecord::STOPPED,
                    failure);
     recorder_.reset();
+  }
+
+  /// Files that have the prefix of the snapshots that the solver takes.
+  std::vector<std::string> present_snapshots() const {
+    if (!takes_snapshots(set_param_)) return {};
+    return files_of_snapshots(snapshot_prefix(set_param_, file_));
   }
 
   SharedNet net() { return shared(solver_->net()); }
@@ -231,6 +242,7 @@ class SolverHolder : public std::enable_shared_from_this<SolverHolder> {
   std::shared_ptr<Context> context_;
   SolverParameter param_;
   SolverParameter set_param_;  // with the settings of the caller
+  std::string file_;           // of the solver; "" for a message
   std::shared_ptr<std::recursive_mutex> busy_ = std::make_shared<std::recursive_mutex>();
   std::unique_ptr<Solver> solver_;
   std::unique_ptr<Recorder> recorder_;      // ends before the solver
@@ -466,6 +478,11 @@ void bind_solver(nb::module_& module) {
                return true;
              });
            });
+  type.def("present_snapshots", [](const SharedSolver& self) {
+    nb::list files;
+    for (const std::string& file : self.holder->present_snapshots()) files.append(decoded(file));
+    return files;
+  });
   bind_hook(type, "before_iteration", &SolverHolder::before_iteration);
   bind_hook(type, "before_update", &SolverHolder::before_update);
   bind_hook(type, "on_iteration", &SolverHolder::on_iteration);

@@ -1,6 +1,7 @@
 #include "solver/overrides.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/published_types.hpp"
@@ -27,26 +28,34 @@ decltype(auto) in_text(const std::string& text, const Body& body) {
 }
 
 std::string line_of(const std::string& text, const std::string& before) {
+  const std::string value = text.substr(text.find('=') + 1);
+  if (value == before) return crema::text(text, ", as it is in the file");
   return crema::text(text, " in place of ", before);
 }
 
-/// Removes the field that says the same as this one in other units, as max_iter does of max_epochs.
-/// Returns its text, or "" where there is none.
-std::string remove_other(SolverParameter& solver, const std::string& field) {
+/// The field that says the same as this one in other units, as max_iter does of max_epochs; "" for
+/// others.
+std::string other_of(const std::string& field) {
   for (const auto& [one, two] : {std::pair{"max_iter", "max_epochs"},
                                  {"test_interval", "test_every_epochs"},
                                  {"stepvalue", "stepvalue_percent"}}) {
-    const bool is_one = field == one;
-    if (!is_one && field != two) continue;
-    const FieldDescriptor* other = solver.GetDescriptor()->FindFieldByName(is_one ? two : one);
-    const auto* reflection = solver.GetReflection();
-    const bool has = other->is_repeated() ? reflection->FieldSize(solver, other) > 0
-                                          : reflection->HasField(solver, other);
-    if (!has) return "";
-    reflection->ClearField(&solver, other);
-    return std::string(other->name());
+    if (field == one) return two;
+    if (field == two) return one;
   }
   return "";
+}
+
+/// Removes that field. Returns its name, or "" where there is none.
+std::string remove_other(SolverParameter& solver, const std::string& field) {
+  const std::string name = other_of(field);
+  if (name.empty()) return "";
+  const FieldDescriptor* other = solver.GetDescriptor()->FindFieldByName(name);
+  const auto* reflection = solver.GetReflection();
+  const bool has = other->is_repeated() ? reflection->FieldSize(solver, other) > 0
+                                        : reflection->HasField(solver, other);
+  if (!has) return "";
+  reflection->ClearField(&solver, other);
+  return name;
 }
 
 /// The settings that layers of the type read, as fields of the layer, the most general first: those
@@ -79,6 +88,18 @@ std::string set_in_layer(LayerParameter& layer, std::string_view path, const std
     known.emplace_back(layer.GetDescriptor()->field(i)->name());
   throw Error("layer '", layer.name(), "' (", layer.type(), ") has no field '", name, "'",
               did_you_mean(name, known));
+}
+
+/// "; its layers are a, b, c, ..." of the first of them.
+std::string list_of(std::vector<std::string> layers) {
+  constexpr size_t kMost = 12;
+  // Layers of several nets, in their order.
+  std::set<std::string> seen;
+  std::erase_if(layers, [&](const std::string& name) { return !seen.insert(name).second; });
+  if (layers.empty()) return "";
+  const bool is_cut = layers.size() > kMost;
+  if (is_cut) layers.resize(kMost);
+  return text("; its layers are ", joined(layers), is_cut ? ", ..." : "");
 }
 
 /// The name of a layer with which the path begins: the longest one, since names may have dots.
@@ -114,6 +135,20 @@ Overrides::Overrides(const std::vector<std::string>& texts) {
 
 bool Overrides::change_nets() const {
   return std::ranges::any_of(all_, [](const One& one) { return one.of != Of::solver; });
+}
+
+std::vector<std::string> Overrides::undone() const {
+  std::vector<std::string> found;
+  for (size_t i = 0; i < all_.size(); ++i) {
+    const std::string other = all_[i].of == Of::solver ? other_of(first_step(all_[i].path)) : "";
+    if (other.empty()) continue;
+    for (size_t k = 0; k < i; ++k) {
+      if (all_[k].of == Of::solver && first_step(all_[k].path) == other)
+        found.push_back(text("setting '", all_[i].text, "' undoes the setting '", all_[k].text,
+                             "' before it; give one of them"));
+    }
+  }
+  return found;
 }
 
 std::vector<std::string> Overrides::apply(SolverParameter& solver, SourceMap& source) const {
@@ -183,7 +218,7 @@ void Overrides::check_found() const {
     std::string near = did_you_mean(name, one.known);
     if (near.empty()) near = did_you_mean(first_step(one.path), one.known);
     throw Error("setting '", one.text, "': the net has no layer '", first_step(one.path), "'",
-                near);
+                near.empty() ? list_of(one.known) : near);
   }
 }
 

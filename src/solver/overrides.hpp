@@ -20,6 +20,8 @@ class Overrides {
 
   /// Whether there are any for nets.
   bool change_nets() const;
+  /// Sentences about settings that later ones undo, as max_iter=100 does with max_epochs=2.
+  std::vector<std::string> undone() const;
   /// Sets the solver's own fields. Errors of these then name the text in place of a line of the
   /// file. Returns lines for the log, such as "base_lr=0.01 in place of 0.1".
   std::vector<std::string> apply(SolverParameter& solver, SourceMap& source) const;

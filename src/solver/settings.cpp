@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cmath>
 #include <filesystem>
@@ -125,7 +126,9 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
     nets.test_iterations.push_back(param.test_iter(i));
   }
   if (total != 0 && param.test_interval() <= 0 && !param.has_test_every_epochs())
-    throw Error("the solver has test nets but no test_interval; add it, or remove test_iter")
+    throw Error(
+        "the solver has test nets but no test_interval; add it or test_every_epochs, "
+        "or remove test_iter")
         .at(source.position("test_iter"));
   return nets;
 }
@@ -281,6 +284,11 @@ void note_tests_and_average(const SolverParameter& param, std::vector<std::strin
               "snapshot_best", notes);
   note_unread(param.has_snapshot_best_count(), !param.snapshot_best().empty(),
               "snapshot_best_count", "snapshot_best", notes);
+  if (param.has_snapshot_best_count() && !param.snapshot_best().empty() &&
+      param.snapshot_keep() == 0)
+    notes.push_back(text("the solver's snapshot_best_count ", param.snapshot_best_count(),
+                         " removes no snapshot without snapshot_keep: all of them stay; add "
+                         "snapshot_keep, the number of the newest that stay besides"));
   const bool averages = param.ema_decay() > 0;
   note_unread(param.has_ema_test(), averages, "ema_test", "ema_decay", notes);
   if (averages) of_tests(param.has_ema_test(), "ema_test");
@@ -300,6 +308,10 @@ void note_others(const SolverParameter& param, std::vector<std::string>& notes) 
     notes.emplace_back(
         "the solver's layer_wise_reduce has no effect: a run computes on one device");
   }
+  const auto& percents = param.stepvalue_percent();
+  if (!percents.empty() && *std::ranges::max_element(percents) < 1)
+    notes.push_back(text("the solver's stepvalue_percent ", joined(percents),
+                         ": all steps lie in the first hundredth of the run; half of it is 50"));
   const bool goes_back = param.on_nan() == SolverParameter::ROLLBACK;
   note_unread(param.has_rollback_factor(), goes_back, "rollback_factor", "on_nan: ROLLBACK", notes);
   note_unread(param.has_rollback_most(), goes_back, "rollback_most", "on_nan: ROLLBACK", notes);

@@ -129,6 +129,7 @@ void Trainer::build(const SolverParameter& given, const SourceMap& source,
   SolverParameter param = given;
   SourceMap places = source;
   log_lines(overrides.apply(param, places));
+  for (const std::string& line : overrides.undone()) context_.log(Severity::warning, line);
   build_from(param, places, options, overrides);
 }
 
@@ -190,14 +191,22 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
                          const SolverOptions& options, Overrides& overrides) {
   SolverNets nets = resolve_nets(param, options, source);
   if (overrides.change_nets()) {
-    std::vector<std::string> lines = change_net(nets.train, source, overrides);
+    const std::vector<std::string> of_train = change_net(nets.train, source, overrides);
+    std::vector<std::string> of_tests;
     for (NetSource& test : nets.tests) {
       for (std::string& line : change_net(test, source, overrides)) {
-        if (std::ranges::count(lines, line) == 0) lines.push_back(std::move(line));
+        if (std::ranges::count(of_tests, line) == 0) of_tests.push_back(std::move(line));
       }
     }
     overrides.check_found();
-    log_lines(lines);
+    for (const std::string& line : of_train) {
+      const bool is_of_all = nets.tests.empty() || std::ranges::count(of_tests, line) > 0;
+      context_.log(Severity::info, is_of_all ? line : line + ", in the training net");
+    }
+    for (const std::string& line : of_tests) {
+      if (std::ranges::count(of_train, line) == 0)
+        context_.log(Severity::info, line + ", in the test net");
+    }
   }
   nets.train.options.run = &run_;
   nets.train.options.weights = options.weights ? *options.weights : weight_files(param);
@@ -270,7 +279,7 @@ void Trainer::build_training_net(NetSource& train, const SourceMap& source) {
     } catch (const Error& reason) {
       throw_not_halved(error, reason);
     }
-    net_ = build_net(train, source, context_);
+    with_halved([&] { net_ = build_net(train, source, context_); });
     note_halved(error, halved);
   }
 }

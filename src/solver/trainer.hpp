@@ -136,6 +136,8 @@ class Trainer {
   /// As advance(). Where the memory does not suffice, once more with half the batch.
   void try_iteration();
   void halve_batch(const MemoryError& error);
+  /// An Error of memory in `body` says that batches are halved already.
+  static void with_halved(const std::function<void()>& body);
   void note_halved(const MemoryError& error, const std::string& halved);
   [[noreturn]] static void throw_not_halved(const MemoryError& error, const Error& reason);
   /// What the run has done by itself, as the state of a snapshot says.

@@ -50,7 +50,12 @@ void Trainer::tell_notes() {
 }
 
 void Trainer::go_back(const NotFiniteError& error) {
-  if (param_->on_nan() != SolverParameter::ROLLBACK) throw;
+  if (param_->on_nan() != SolverParameter::ROLLBACK) {
+    const std::vector<int> there = keeper_->on_disk();
+    if (there.empty()) throw;
+    throw NotFiniteError(error.what(), "; the snapshot of iteration ",
+                         *std::ranges::max_element(there), " is untouched");
+  }
   const std::string what = error.what();
   if (rollbacks_ >= param_->rollback_most())
     throw Error(what, "; the run went back to a snapshot ", rollbacks_,
@@ -110,6 +115,14 @@ SavedSnapshot Trainer::snapshot_behind_failure(const std::string& why) {
   throw Error(why, "; on_nan: ROLLBACK finds no snapshot of this run to go back to");
 }
 
+void Trainer::with_halved(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const MemoryError& error) {
+    throw MemoryError(error.what(), "; that is of batches that are halved already, as on_oom says");
+  }
+}
+
 void Trainer::try_iteration() {
   const RecordCursors cursors = data_cursors(training_state());
   const std::vector<double> losses = losses_;
@@ -131,8 +144,10 @@ void Trainer::try_iteration() {
     losses_ = losses;
     policy_->set_plateau(plateau);
     halve_batch(error);
-    advance();
-    settle(0);
+    with_halved([&] {
+      advance();
+      settle(0);
+    });
   }
   tries_memory_ = false;
 }

@@ -161,12 +161,21 @@ void Trainer::remember_test(const std::vector<TestReport>& reports) {
 
 void Trainer::compare_settings(const Origin& saved) const {
   const auto compare = [&](const auto& were, const auto& are, const char* what) {
-    const std::string before = joined(were), now = joined(are);
-    if (before == now) return;
+    if (std::ranges::equal(were, are)) return;
+    // What both have says nothing.
+    const auto without = [](const auto& all, const auto& others) {
+      std::vector<std::string> own;
+      for (const std::string& one : all) {
+        if (std::ranges::find(others, one) == others.end()) own.push_back(one);
+      }
+      return joined(own);
+    };
+    const std::string before = without(were, are), now = without(are, were);
     context_.log(Severity::info,
-                 text("the run of the snapshot had ", before.empty() ? "no " : "other ", what,
-                      before.empty() ? "" : text(": ", before), "; this one has ",
-                      now.empty() ? "none" : now));
+                 text("the run of the snapshot had other ", what,
+                      before.empty() && now.empty() ? ": they are in another order now" : "",
+                      before.empty() ? "" : text(": ", before),
+                      now.empty() ? "" : text("; this one has ", now)));
   };
   if (!saved.has_iteration()) return;  // it does not say
   compare(saved.setting(), origin_->setting(), "settings from its caller");

@@ -222,6 +222,26 @@ std::vector<int> fields_of(const UnknownFieldSet& message) {
 }
 
 // Published readers know neither field, and skip them.
+TEST(ChecksumOfWeights, IsThatOfTheContents) {
+  const TempFolder folder;
+  NetParameter other = some_weights();
+  other.mutable_layer(1)->mutable_blobs(0)->set_data(0, 9);
+  for (const std::string format : {"", ".h5"}) {
+    if (!format.empty() && !has_hdf5()) continue;
+    const std::string one = folder.path("one.caffemodel" + format),
+                      two = folder.path("two.caffemodel" + format);
+    write_weights(one, some_weights());
+    write_weights(two, some_weights());
+    EXPECT_EQ(checksum_of_weights(one).size(), 16U);
+    EXPECT_EQ(checksum_of_weights(one), checksum_of_weights(two));
+    write_weights(two, other);
+    EXPECT_NE(checksum_of_weights(one), checksum_of_weights(two));
+  }
+  EXPECT_EQ(checksum_of_weights(folder.path("none")), "");
+  EXPECT_EQ(checksum_of_weights(folder.write("text", "no weights")), "");
+  EXPECT_EQ(checksum_of_weights(folder.write("empty", "")), "");
+}
+
 TEST(SnapshotFileBinary, HoldsThePublishedFieldsBetweenTwoOfItsOwn) {
   const TempFolder folder;
   NetParameter net = some_weights();

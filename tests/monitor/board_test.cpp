@@ -343,7 +343,7 @@ TEST_F(BoardTest, ComparesChosenRunsAndTrials) {
   EXPECT_EQ(count, 1U) << head;
   EXPECT_FALSE(has(head, "a-1, s/1")) << head;
   const std::string trials = board.answer(get("/compare?parent=s")).body;
-  EXPECT_TRUE(has(trials, "Comparison of 2 runs")) << trials;
+  EXPECT_TRUE(has(trials, "Sweep s: 2 trials")) << trials;
   EXPECT_FALSE(has(trials, "href=\"/run/a-1\"")) << trials;
 }
 

@@ -2,7 +2,6 @@
 #include "monitor/report/report.hpp"
 
 #include <gmock/gmock.h>
-#include <google/protobuf/struct.pb.h>
 
 #include <chrono>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "core/less_is_better.hpp"
 #include "data/images/image_decoder.hpp"
 #include "monitor/png.hpp"
+#include "monitor/report_page.hpp"
 #include "monitor/run_folder.hpp"
 #include "monitor/run_folder_fake.hpp"
 #include "support/expect_error.hpp"
@@ -125,41 +125,6 @@ void fill_whole(FakeRun& fake) {
   layers.set_drawing("<svg xmlns=\"http://www.w3.org/2000/svg\"><style>.t{fill:red}</style></svg>");
   fake.write("layers.json", json_line(layers));
   fake.write("solver.prototxt", "base_lr: 0.01 # <a> & b\n");
-}
-
-/// Without the page in the message.
-testing::AssertionResult has(const std::string& page, const std::string& part) {
-  if (page.find(part) != std::string::npos) return testing::AssertionSuccess() << part;
-  return testing::AssertionFailure() << part << " is missing";
-}
-
-/// The data of the script.
-google::protobuf::Struct data_of(const std::string& page) {
-  constexpr std::string_view kBegin = "id=\"curves-data\">";
-  const size_t begin = page.find(kBegin);
-  google::protobuf::Struct data;
-  if (begin == std::string::npos) return data;
-  const size_t end = page.find("</script>", begin);
-  parse_json(page.substr(begin + kBegin.size(), end - begin - kBegin.size()), data);
-  return data;
-}
-
-struct DrawnData {
-  std::vector<double> iterations, values;
-};
-DrawnData line_of(const google::protobuf::Struct& data, const std::string& chart, int line) {
-  DrawnData drawn;
-  for (const auto& one : data.fields().at("charts").list_value().values()) {
-    const auto& fields = one.struct_value().fields();
-    if (fields.at("id").string_value() != chart) continue;
-    const auto& of = fields.at("lines").list_value().values(line).struct_value().fields();
-    double at = 0;
-    for (const auto& delta : of.at("x").list_value().values())
-      drawn.iterations.push_back(at += delta.number_value());
-    for (const auto& value : of.at("y").list_value().values())
-      drawn.values.push_back(value.number_value());
-  }
-  return drawn;
 }
 
 TEST(Report, HasAllPartsAndIsWellFormed) {
@@ -442,40 +407,13 @@ TEST(RoundTicks, AreRoundAndWithin) {
   EXPECT_THAT(round_ticks(0, 1000, 5), ElementsAre(0, 200, 400, 600, 800, 1000));
   EXPECT_THAT(round_ticks(-1, 1, 4), ElementsAre(-1, -0.5, 0, 0.5, 1));
   EXPECT_EQ(round_ticks(3, 3, 4).size(), 1U);
-}
-
-TEST(Comparison, ShowsWhatDiffersBesideWhatWasReached) {
-  std::vector<RunFiles> runs;
-  for (const double rate : {0.1, 0.01}) {
-    FakeRun fake(rate == 0.1 ? "fast" : "slow");
-    fake.set("base_lr", text(rate));
-    fake.set("momentum", "0.9375");
-    if (rate == 0.1) fake.set("net.conv1.num_output", "32");
-    fake.info.set_device("CPU");
-    for (int at = 10; at <= 50; at += 10) fake.add_display(at, rate * at);
-    fake.add_test(50, rate == 0.1 ? 0.875 : 0.75, 1);
-    runs.push_back(fake.read());
+  // With the margin above 1 there were two of them.
+  EXPECT_THAT(round_ticks(0, 1.04, 4), ElementsAre(0, 0.25, 0.5, 0.75, 1));
+  for (double high = 1; high < 100; high *= 1.03) {
+    const std::vector<double> ticks = round_ticks(0.31, 0.31 + high, 4);
+    EXPECT_GE(ticks.size(), 3U) << high;
+    EXPECT_LE(ticks.size(), 5U) << high;
   }
-  const std::string page = comparison_report(runs);
-  const std::string words = expect_well_formed(page);
-  EXPECT_TRUE(has(words, "base_lr"));
-  EXPECT_TRUE(has(words, "net.conv1.num_output"));
-  EXPECT_FALSE(has(words, "0.9375")) << "the same in both";
-  EXPECT_FALSE(has(words, "(device)"));
-  EXPECT_TRUE(has(page, "<td class=\"number best\" data-v=\"0.875\">0.875</td>"));
-  EXPECT_TRUE(has(page, "<td class=\"number\" data-v=\"0.75\">0.75</td>"));
-  const auto data = data_of(page);
-  EXPECT_THAT(line_of(data, "chart-loss", 0).values, ElementsAre(1, 2, 3, 4, 5));
-  EXPECT_THAT(line_of(data, "chart-loss", 1).values, ElementsAre(0.1, 0.2, 0.3, 0.4, 0.5));
-  EXPECT_THAT(line_of(data, "chart-output-1", 1).values, ElementsAre(0.75));
-}
-
-TEST(Comparison, OfEqualAndOfEmptyRuns) {
-  FakeRun fake;
-  const RunFiles run = fake.read();
-  const std::string words = expect_well_formed(comparison_report({run, run}));
-  EXPECT_TRUE(has(words, "the same configuration"));
-  EXPECT_TRUE(has(words, run.folder)) << "two runs of one name";
 }
 
 TEST(WriteReport, WritesTheFile) {
@@ -519,6 +457,7 @@ TEST(Words, OfNumbers) {
   EXPECT_EQ(time_words(65), "1m05s");
   EXPECT_EQ(date_words(86400), "1970-01-02 00:00 UTC");
   EXPECT_EQ(date_words(HUGE_VAL), "");
+  EXPECT_EQ(moment_words(86405), "1970-01-02 00:00:05 UTC");
   EXPECT_EQ(base64("a"), "YQ==");
   EXPECT_EQ(base64("\xff\xfe\xfd"), "//79");
   EXPECT_EQ(shell_quoted("a b"), "'a b'");

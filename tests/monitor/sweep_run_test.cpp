@@ -78,7 +78,7 @@ TEST_F(SweepRunTest, RanksTrialsAndWritesTheirRuns) {
     has_rate = has_rate || (setting.name() == "base_lr" && setting.value() == "0.5");
   EXPECT_TRUE(has_rate);
   const std::string report = text_of_file(sweep() + "/report.html").value_or("");
-  EXPECT_NE(report.find("Comparison of 3 runs"), std::string::npos);
+  EXPECT_NE(report.find("Sweep sweep-1: 3 trials"), std::string::npos);
   EXPECT_NE(report.find("base_lr"), std::string::npos);
 }
 
@@ -123,6 +123,21 @@ TEST_F(SweepRunTest, AFailureStopsNoOtherTrial) {
   EXPECT_TRUE(third.run());
   EXPECT_EQ(begun_.size(), 3U);
   EXPECT_EQ(third.states()[2].kind, Kind::failed);
+}
+
+TEST_F(SweepRunTest, TestsThatAreNotFiniteAreSaid) {
+  folder_.write("net.prototxt", R"(name: "tiny"
+layer { name: "x" type: "DummyData" top: "x" top: "label"
+  dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" value: 1 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+layer { name: "root" type: "Power" bottom: "loss" top: "root" power_param { power: 0.5 shift: -1 } include { phase: TEST } })");
+  const std::string text = "vary { field: 'base_lr' value: '0.5' }";
+  SweepRun run(plan(text), sweep(), options());
+  EXPECT_TRUE(run.run());
+  EXPECT_EQ(words_of(run.states()[0]), "finished, tests not finite");
+  SweepRun again(plan(text), sweep(), options());
+  EXPECT_EQ(words_of(again.states()[0]), "finished, tests not finite") << "read from the folder";
 }
 
 TEST_F(SweepRunTest, AnInterruptedSweepGoesOn) {

@@ -160,8 +160,8 @@ layer { name: "far" type: "EuclideanLoss" bottom: "x" bottom: "y" top: "distance
     EXPECT_TRUE(std::isnan(loss));
     expect_error([&] { throw_not_finite(told.net, 7, loss); },
                  {"the loss is nan at iteration 7: the first blob with a value that is not finite "
-                  "is 'x' of layer 'nan', which is nan at (2, 1); lower base_lr",
-                  "(record 'nan@2')"});
+                  "is 'x' of layer 'nan', which is nan at (2, 1) (record 'nan@2'); lower base_lr"});
+    expect_error([&] { throw_not_finite(told.net, 7, -loss); }, {"the loss is nan at"});
   }
   EXPECT_TRUE(told.warnings.empty()) << told.warnings[0];
   told.net.forward();

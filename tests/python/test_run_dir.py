@@ -30,14 +30,16 @@ def test_a_run_has_a_folder(solver_file, tmp_path):
     end = records_of(folder)[-1]
     assert (end["kind"], end["reason"]) == ("END", "FINISHED")
     assert (folder / "snapshots" / "last.caffemodel").exists()
+    page = (folder / "report.html").read_text()
+    assert "finished" in page and "chart-loss" in page
 
 
 def test_none_without_run_dir(solver_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     crema.train(solver_file)
     assert not (tmp_path / "runs").exists()
-    crema.train(solver_file, run_dir=True)
-    crema.train(solver_file, run_dir=True)
+    crema.train(solver_file, run_dir=True, overwrite=True)
+    crema.train(solver_file, run_dir=True, overwrite=True)
     assert len(list((tmp_path / "runs").iterdir())) == 2
 
 
@@ -45,7 +47,7 @@ def test_a_run_goes_on_in_its_folder(solver_file, tmp_path):
     folder = tmp_path / "run"
     crema.train(solver_file, run_dir=folder, display=1, iterations=13)
     with pytest.raises(crema.Error, match="has a run already"):
-        crema.train(solver_file, run_dir=folder)
+        crema.train(solver_file, run_dir=folder, overwrite=True)
     crema.train(solver_file, run_dir=True, display=1, resume=True)  # from iteration 10
     assert [each["iteration"] for each in records_of(folder, "TRAIN")] == list(range(1, 21))
     assert [each["iteration"] for each in records_of(folder, "RESUME")] == [10]

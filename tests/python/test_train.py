@@ -370,3 +370,24 @@ def test_loss_curve_is_drawn_in_jupyter(solver_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython.display", jupyter.display)
     crema.train(solver_file, callbacks=[crema.LossCurve(every=0)], iterations=3, progress=False)
     assert drawn == ["first", 1, 2, 3, 3]
+
+
+def test_snapshots_of_another_run_are_refused(solver_file, tmp_path):
+    crema.train(solver_file, iterations=10)
+    before = sorted(each.name for each in tmp_path.glob("snap*"))
+    assert before
+    with pytest.raises(crema.Error, match="of another run.*resume=True.*overwrite=True"):
+        crema.train(solver_file)
+    # The check is of what the run would write.
+    crema.train(solver_file, iterations=1, snapshot=0, snapshot_after_train=False)
+    crema.train(solver_file, iterations=1, snapshot_prefix=str(tmp_path / "other"))
+    assert crema.train(solver_file, resume=True, iterations=1).iteration == 11
+    assert crema.train(solver_file, overwrite=True, iterations=1).iteration == 1
+    # One solver goes on with its own files.
+    solver = crema.train(solver_file, overwrite=True, iterations=10)
+    crema.train(solver, iterations=10)
+
+
+def test_a_function_is_no_callback(solver_file):
+    with pytest.raises(TypeError, match="no crema.Callback.*solver.on_iteration"):
+        crema.train(solver_file, lambda *values: None)

@@ -42,7 +42,20 @@ TEST_F(OnNan, StopsWithoutIt) {
       [&] {
         run(solver_param("lr_policy: 'fixed' max_iter: 12 on_nan: STOP"), "", broken_record(20));
       },
-      {"the loss is nan at iteration 5", "layer 'ip'", "the last snapshot is untouched"});
+      {"the loss is nan at iteration 5", "layer 'ip'"});
+  // Where there is a snapshot, the message names it.
+  for (const bool takes : {false, true}) {
+    const std::string settings =
+        text("lr_policy: 'fixed' max_iter: 12 ", takes ? "snapshot: 2" : "");
+    try {
+      run(solver_param(settings), "", broken_record(20));
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      EXPECT_EQ(said.find("the snapshot of iteration 4 is untouched") != std::string::npos, takes)
+          << said;
+    }
+  }
 }
 
 TEST_F(OnNan, GoesBackToTheSnapshotWithALowerRate) {

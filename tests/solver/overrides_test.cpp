@@ -114,6 +114,30 @@ TEST_F(OverridesTest, ALayerThatNoNetHasIsAnError) {
                {"setting 'net.dta.batch_size=32'", "no layer 'dta'", "did you mean 'data'"});
 }
 
+TEST_F(OverridesTest, WithoutANameThatIsNearTheLayersAreListed) {
+  Overrides overrides({"net.mnist.batch_size=32"});
+  NetParameter train = net();
+  apply(overrides, train, Phase::train);
+  expect_error([&] { overrides.check_found(); },
+               {"no layer 'mnist'; its layers are data, a.b, a, loss"});
+}
+
+TEST_F(OverridesTest, ASettingThatALaterOneUndoesIsSaid) {
+  EXPECT_EQ(Overrides({"max_epochs=2", "base_lr=1", "max_iter=100"}).undone(),
+            std::vector<std::string>{"setting 'max_iter=100' undoes the setting 'max_epochs=2' "
+                                     "before it; give one of them"});
+  EXPECT_TRUE(Overrides({"max_iter=10", "max_iter=100"}).undone().empty());
+}
+
+TEST_F(OverridesTest, AValueThatStaysIsSaidToStay) {
+  SolverParameter solver;
+  solver.set_max_iter(1000);
+  SourceMap unknown;
+  EXPECT_EQ(Overrides({"max_iter=1000"}).apply(solver, unknown)[0],
+            "max_iter=1000, as it is in the file");
+  expect_error([&] { set_value(solver, "base_rate", "1"); }, {"did you mean 'base_lr'"});
+}
+
 TEST_F(OverridesTest, ALayerThatItsRulesLeaveOutIsAnError) {
   Overrides overrides({"train_net.top.num_output=32"});
   NetParameter train = net();

@@ -149,5 +149,22 @@ TEST(SolverSettings, EachIsReadOrSaysThatItIsNot) {
   }
 }
 
+TEST(SettingsNotes, PercentsThatPassForFractions) {
+  EXPECT_NE(notes_of("max_iter: 100 lr_policy: 'multistep' stepvalue_percent: 0.5 "
+                     "stepvalue_percent: 0.75")
+                .find("stepvalue_percent 0.5, 0.75: all steps lie in the first hundredth"),
+            std::string::npos);
+  EXPECT_EQ(notes_of("max_iter: 100 lr_policy: 'multistep' stepvalue_percent: 0.5 "
+                     "stepvalue_percent: 75"),
+            "");
+}
+
+TEST(SettingsNotes, ACountOfBestsNeedsKeep) {
+  const std::string best = "snapshot_best: 'accuracy' snapshot_best_count: 3 ";
+  EXPECT_NE(notes_of(best).find("snapshot_best_count 3 removes no snapshot without snapshot_keep"),
+            std::string::npos);
+  EXPECT_EQ(notes_of(best + "snapshot_keep: 2"), "");
+}
+
 }  // namespace
 }  // namespace crema

@@ -128,6 +128,15 @@ TEST_F(CommandsCliTest, HelpHasAllSettings) {
                          ResizeParameter::descriptor(), MixParameter::descriptor()});
   EXPECT_TRUE(data.says("FOLDER: a folder with a folder of images for each class"));
   EXPECT_EQ(run("help Convolution").text, run("layers Convolution").text);
+  // Tables within comments keep their lines.
+  for (const char* part : {"\nweight_decay_policy   weight decay at iteration i\nfixed     ",
+                           "\nlarc, \"scale\"   the learning rate * larc_eta * |w| / |g|\n",
+                           "\n== early_stop { }\n", "\n  patience"})
+    EXPECT_TRUE(solver.says(part)) << part << solver.text;
+  const Output early = run("help early_stop");
+  EXPECT_EQ(early.status, 0) << early.text;
+  expect_all(early.text, {EarlyStopParameter::descriptor()});
+  EXPECT_TRUE(run("help transform_param").says("crop_size"));
 }
 
 TEST_F(CommandsCliTest, UnknownWordsGetTheNearestName) {

@@ -1,6 +1,7 @@
 // `crema find-lr` and `crema find-batch`.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -98,7 +99,7 @@ TEST_F(FindCli, TheLargestAndTheFastestBatchAreFound) {
   const Output json = run(command + " --json 2>/dev/null");
   EXPECT_THAT(json.text, HasSubstr("{\"largest\":16,\"fastest\":"));
   const Output none = run(command + " --memory=1kB");
-  EXPECT_EQ(none.status, 0) << none.text;
+  EXPECT_EQ(none.status, 1) << none.text;
   EXPECT_THAT(none.text, ContainsRegex("1 +[0-9.]+ k?B +does not fit"));
   EXPECT_THAT(none.text, HasSubstr("not even a batch of one record fits"));
 }
@@ -128,6 +129,22 @@ TEST(RatePlot, HasAPointForEachStep) {
       }
     }
   }
+  // The losses of 1000 are beyond the frame: no sign of the plot stands for them, and arrows of the
+  // picture do. Its ticks are round.
+  size_t signs = 0;
+  for (const std::string& line : tools::rate_plot(curve, 200, false))
+    signs += static_cast<size_t>(std::ranges::count(line, '*'));
+  EXPECT_EQ(signs, 30U);
+  const std::string svg = tools::rate_svg(curve, "Rates");
+  const auto count = [&](const std::string& part) {
+    size_t found = 0;
+    for (size_t at = 0; (at = svg.find(part, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("<circle class=\"loss\""), 30U);
+  EXPECT_EQ(count("<path class=\"loss\""), 10U);
+  for (const char* tick : {">10</text>", ">20</text>", ">30</text>", ">40</text>"})
+    EXPECT_EQ(count(tick), 1U) << svg;
   curve.steps.resize(1);
   EXPECT_TRUE(tools::rate_plot(curve, 60, false).empty());
 }

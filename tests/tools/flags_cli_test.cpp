@@ -44,10 +44,26 @@ TEST_F(FlagsCliTest, ArgumentsWithoutAPlaceAreNamed) {
     expect_refusal(text(command, " net.prototxt"),
                    {command, " takes no argument 'net.prototxt'", "--model=FILE"});
   }
-  expect_refusal("train solver.prototxt", {"no argument 'solver.prototxt'", "--solver=FILE"});
+  expect_refusal("train a.prototxt b.prototxt", {"no argument 'a.prototxt'", "--solver=FILE"});
+  expect_refusal("train --solver=a.prototxt b.prototxt", {"no argument 'b.prototxt'"});
   expect_refusal("device-query 0", {"no argument '0'", "--gpu=INDEX"});
   expect_refusal("summary --flagfile=" + write("words", "--fuse\nmodel.prototxt\n"),
                  {"'model.prototxt' is no flag"});
+}
+
+TEST_F(FlagsCliTest, TrainTakesItsSolverWithoutTheFlag) {
+  const std::string file = solver("max_iter: 1 snapshot_after_train: false");
+  const Output output = run("train --threads=1 " + file);
+  EXPECT_EQ(output.status, 0) << output.text;
+  expect_refusal("train " + path("none.prototxt"), {"none.prototxt"});
+}
+
+// Else the flag takes the next one for its value, and what follows that for an argument.
+TEST_F(FlagsCliTest, AFlagIsNoValueOfTheOneBefore) {
+  expect_refusal("train --run_dir --set base_lr=1 --solver=a",
+                 {"--run_dir needs a text", "--run_dir=VALUE"});
+  expect_refusal("train --run_dir --tune=off --solver=a", {"--run_dir needs a text"});
+  expect_refusal("train --solver --no_fuse", {"--solver needs a text"});
 }
 
 TEST_F(FlagsCliTest, WrongValuesOfFlagsAreExplained) {

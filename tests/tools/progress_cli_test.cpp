@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -70,7 +71,7 @@ TEST_F(ProgressCli, TheLineSaysEpochLossAndItsCourse) {
   EXPECT_THAT(
       run.text,
       ContainsRegex("40/40  epoch 8\\.0  loss [0-9.]+ [^ 0-9a-z]+  acc [0-9.]+ \\(best "
-                    "[0-9.]+\\)  [0-9.]+ it/s  data [0-9]+%  0s  lr 0\\.5  [0-9]+ images/s"));
+                    "[0-9.]+\\)  [0-9.]+ it/s  0s left  data [0-9]+%  lr 0\\.5  [0-9]+ images/s"));
   EXPECT_THAT(run.text, HasSubstr("█"));
   EXPECT_THAT(run.text, Not(HasSubstr("\033[3"))) << "NO_COLOR";
 }
@@ -85,12 +86,45 @@ TEST_F(ProgressCli, WithoutUtf8OnlyAsciiIsDrawn) {
 TEST_F(ProgressCli, ATestSaysWhatChangedSinceTheOneBefore) {
   const Variable colours("NO_COLOR", "1");
   const Output run = run_on_terminal(train(), 120);
-  EXPECT_THAT(run.text, ContainsRegex("test at 0  accuracy [0-9.]+ \\(best\\)  loss [0-9.]+\r\n"));
+  EXPECT_THAT(run.text, ContainsRegex("test at 0  accuracy [0-9.]+  loss [0-9.]+\r\n"))
+      << "nothing was before that it could be better than";
   EXPECT_THAT(run.text, ContainsRegex("test at 10  accuracy [^\r]*  loss [0-9.]+ "
                                       "\\([+-][0-9.]+\\)\r\n"));
   const Output best =
       run_on_terminal(train("snapshot_best: 'loss' snapshot_prefix: '" + path("s") + "'"), 120);
   EXPECT_THAT(best.text, ContainsRegex("test at 10  loss [0-9.]+ \\(-[0-9.]+, best\\)  accuracy"));
+}
+
+TEST_F(ProgressCli, AResumedRunKnowsTheBestOfThePartBefore) {
+  const Variable colours("NO_COLOR", "1");
+  const std::string more = text("snapshot: 20 snapshot_prefix: '", path("s"), "' ");
+  for (const bool has_best : {false, true}) {
+    const std::string best = has_best ? "snapshot_best: 'accuracy' " : "";
+    const std::string flags = " --run_dir=" + path(has_best ? "with" : "without");
+    const Output first =
+        run_on_terminal(train(more + best) + " --overwrite --set max_iter=20" + flags, 120);
+    ASSERT_EQ(first.status, 0) << first.text;
+    // Weights that stay give the values of the last test again.
+    const Output resumed =
+        run_on_terminal(train(more + best) + " --resume --set base_lr=0" + flags, 120);
+    ASSERT_EQ(resumed.status, 0) << resumed.text;
+    EXPECT_THAT(resumed.text, Not(HasSubstr("best)  loss"))) << "of a test";
+    EXPECT_THAT(resumed.text, ContainsRegex("test at 30  accuracy [0-9.]+  loss [0-9.]+\r\n"));
+    EXPECT_THAT(resumed.text, ContainsRegex("21/40 [^\r]*  acc [0-9.]+ \\(best [0-9.]+\\)"))
+        << "before its first test";
+  }
+  std::filesystem::remove_all(path("with"));
+  std::filesystem::remove_all(path("without"));
+  // Without a folder nothing says what was the best.
+  const Output unknown =
+      run_on_terminal(train(more) + " --resume --set max_iter=60 --run_dir=none", 120);
+  EXPECT_THAT(unknown.text, Not(HasSubstr("best")));
+}
+
+TEST_F(ProgressCli, ANarrowTerminalKeepsTheTimeThatIsLeft) {
+  const Variable locale("LC_ALL", "C.UTF-8"), colours("NO_COLOR", "1");
+  const Output run = run_on_terminal(train(), 80);
+  EXPECT_THAT(run.text, ContainsRegex("40/40 [^\r]* it/s  0s left"));
 }
 
 TEST_F(ProgressCli, ColoursAreForTerminalsThatTakeThem) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "model/hdf5_file.hpp"
 #include "monitor/report/run_files.hpp"
 #include "monitor/run_folder.hpp"
 #include "support/database.hpp"
@@ -70,6 +71,32 @@ class ReportCliTest : public CliTest {
     record.set_loss(0.5);
     write(name + "/metrics.jsonl", json_line(record) + "\n");
     return folder;
+  }
+
+  /// A run of crema train that ends with its evaluation, with snapshots at the path "shared".
+  Output trained_run(const std::string& name, const std::string& more,
+                     const std::string& flags = "") const {
+    const std::string solver =
+        write("trained.prototxt",
+              text("net: '", path("trained_net.prototxt"),
+                   "' base_lr: 0.01 lr_policy: 'fixed' max_iter: 4 display: 1 test_iter: 15 "
+                   "test_interval: 2 snapshot: 2 snapshot_prefix: '",
+                   path("shared"), "' random_seed: 1 ", more, "\n"));
+    return run("train --threads=1 --overwrite --run_dir=" + path(name) + " " + flags +
+                   " --solver=" + solver,
+               "cd " + path("") + " && " CREMA_TOOL);
+  }
+  void write_trained_net() const {
+    data(60);
+    write("trained_net.prototxt",
+          "name: 'n' layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { "
+          "source: 'data' backend: LMDB batch_size: 4 } }\n"
+          "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { "
+          "num_output: 3 weight_filler { type: 'xavier' } } }\n"
+          "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' "
+          "}\n"
+          "layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'accuracy' "
+          "include { phase: TEST } }\n");
   }
 
   static std::string page_in(const std::string& folder) {
@@ -142,6 +169,54 @@ TEST_F(ReportCliTest, ASampleIsSpreadOverTheData) {
   // More are evaluated anew.
   EXPECT_EQ(run("report --records 30 " + folder).status, 0);
   EXPECT_EQ(read_run(folder).evaluation->records(), 28) << "whole batches of 4";
+}
+
+TEST_F(ReportCliTest, WeightsOfAnotherRunAreRefused) {
+  write_trained_net();
+  for (const char* more : {"", "snapshot_best: 'accuracy' snapshot_format: HDF5"}) {
+    if (*more != '\0' && !has_hdf5()) continue;
+    Output output = trained_run("one", more);
+    ASSERT_EQ(output.status, 0) << output.text;
+    EXPECT_FALSE(output.says("is not a file that this run wrote")) << output.text;
+    const auto first = read_run(path("one")).evaluation;
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->notes_size(), 0) << first->notes(0);
+    // Its own weights are known, also where they are asked for again.
+    output = run("report --records 8 " + path("one"));
+    EXPECT_FALSE(output.says("is not a file that this run wrote")) << output.text;
+    ASSERT_EQ(run("report " + path("one")).status, 0);
+    const auto own = read_run(path("one")).evaluation;
+
+    output = trained_run("two", more, "--set base_lr=0");
+    ASSERT_EQ(output.status, 0) << output.text;
+    output = run("report --records 30 " + path("one"));
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(output.says("is not a file that this run wrote")) << output.text;
+    EXPECT_TRUE(output.says("shared_")) << "where the link leads: " << output.text;
+    const auto after = read_run(path("one")).evaluation;
+    ASSERT_TRUE(after);
+    EXPECT_EQ(after->weights_time(), own->weights_time()) << "what was measured before stays";
+    EXPECT_EQ(after->records(), own->records());
+    ASSERT_EQ(after->notes_size(), 1);
+    EXPECT_NE(after->notes(0).find("not evaluated anew"), std::string::npos) << after->notes(0);
+    EXPECT_NE(page_in(path("one")).find("Another run with the same snapshot_prefix"),
+              std::string::npos);
+    EXPECT_FALSE(run("report --records 30 " + path("two")).says("is not a file"));
+    fs::remove_all(path("one"));
+    fs::remove_all(path("two"));
+  }
+}
+
+TEST_F(ReportCliTest, WithoutOwnWeightsNothingIsEvaluated) {
+  write_trained_net();
+  ASSERT_EQ(trained_run("one", "").status, 0);
+  ASSERT_EQ(trained_run("two", "", "--set base_lr=0").status, 0);
+  fs::remove(path("one/evaluation.json"));
+  EXPECT_EQ(run("report " + path("one")).status, 0);
+  const auto evaluation = read_run(path("one")).evaluation;
+  ASSERT_TRUE(evaluation);
+  EXPECT_FALSE(evaluation->has_classes());
+  EXPECT_NE(page_in(path("one")).find("The weights are not evaluated: "), std::string::npos);
 }
 
 TEST_F(ReportCliTest, TheEvaluationCanBeLeftOut) {

@@ -307,7 +307,7 @@ TEST_F(RunFolderCli, AFolderThatIsGoneGivesWayToAnother) {
   fs::rename(path("runs/tiny-1"), path("moved"));
   Output output = train("--resume --set max_iter=9 --solver=" + solver_file);
   EXPECT_EQ(output.status, 0) << output.text;
-  EXPECT_TRUE(output.says("runs/tiny-1, is not there")) << output.text;
+  EXPECT_TRUE(output.says("runs/tiny-1, is gone")) << output.text;
   EXPECT_TRUE(is_run_folder(path("runs/tiny-1")));
   // Where it is now, by its name.
   output = train("--resume --run_dir=moved --set max_iter=12 --solver=" + solver_file);

@@ -51,6 +51,8 @@ TEST_F(SweepCliTest, WrongFilesAreErrors) {
   expect_refusal("sweep", {"sweep needs one file"});
   expect_refusal("sweep " + path("none"), {"none"});
   expect_refusal(run_of("vary { field: 'bse_lr' value: '1' }"), {"rates.prototxt:1", "base_lr"});
+  expect_refusal(run_of("vary { field: 'base_rate' value: '1' }"),
+                 {"rates.prototxt:1", "did you mean 'base_lr'"});
   expect_refusal(run_of("vary { field: 'base_lr' value: '1' }") + " --retry_failed",
                  {"--retry_failed", "--resume"});
   EXPECT_FALSE(fs::exists(path("runs"))) << "a wrong sweep makes no folder";

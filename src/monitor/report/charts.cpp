@@ -112,7 +112,7 @@ ValueRange range_of(const Chart& chart, const std::vector<DrawnLine>& lines) {
   }
   if (chart.from_zero && low > 0 && low < high * 0.5) low = 0;
   if (!(high > low)) {
-    if (chart.from_zero && high > 0) return {0, high * 1.1};
+    if (chart.from_zero && high >= 0) return {0, high > 0 ? high * 1.1 : 1};
     const double pad = low != 0 ? std::abs(low) * 0.1 : 0.5;
     return {low - pad, high + pad};
   }
@@ -266,14 +266,19 @@ std::vector<double> smoothed(const std::vector<int32_t>& iterations,
 std::vector<double> round_ticks(double low, double high, int count) {
   if (!(high > low) || !std::isfinite(high - low)) return {low};
   const double raw = (high - low) / count, base = std::pow(10, std::floor(std::log10(raw)));
+  const auto first_of = [&](double step) { return std::ceil(low / step - 1e-9); };
+  const auto count_of = [&](double step) {
+    return std::floor(high / step + 1e-9) - first_of(step) + 1;
+  };
   const double factor = raw / base;
-  const double step = base * (factor > 5     ? 10
-                              : factor > 2.5 ? 5
-                              : factor > 2   ? 2.5
-                              : factor > 1   ? 2
-                                             : 1);
+  double step = base * (factor > 5 ? 10 : factor > 2.5 ? 5 : factor > 2 ? 2.5 : factor > 1 ? 2 : 1);
+  // A range between round numbers has fewer of them: narrower steps then fit.
+  for (const double other : {5.0, 2.5, 2.0, 1.0}) {
+    if (count_of(step) >= count) break;
+    if (base * other < step && count_of(base * other) <= count + 1) step = base * other;
+  }
   std::vector<double> all;
-  const double first = std::ceil(low / step - 1e-9);
+  const double first = first_of(step);
   for (double k = first; k * step <= high + step * 1e-9 && all.size() < 20; ++k) {
     const double tick = k * step;
     all.push_back(tick == 0 ? 0 : tick);
@@ -381,12 +386,15 @@ std::string ChartPage::add(const Chart& given) {
     ys += text("<span style=\"top:", coordinate(y / kHeight * 100), "%\">",
                html(in_unit(chart, tick)), "</span>");
   }
-  for (const double tick : round_ticks(0, scale.last, 4))
+  for (const double tick : round_ticks(0, scale.last, 4)) {
+    if (tick != std::round(tick)) continue;  // of a few iterations
     xs += text("<span style=\"left:", coordinate(scale.x(tick) / kWidth * 100), "%\">",
                html(short_iteration(tick)), "</span>");
+  }
   for (size_t k = 0; k < drawn.size(); ++k) {
     const ChartLine& line = chart.lines[k];
-    const std::string kinds = text("k", line.color, line.is_dashed ? " dash" : "");
+    const std::string kinds = text("k", line.color, line.is_dashed ? " dash" : "",
+                                   drawn[k].curve.values.size() == 1 ? " one" : "");
     const std::string words = summary_of(chart, *line.curve);
     lines += text("<g class=\"line ", kinds, "\">", paths_of(line, drawn[k], scale), "</g>");
     legend +=
@@ -430,8 +438,8 @@ std::string ChartPage::tools() const {
 
 std::string ChartPage::data() const {
   if (charts_.empty()) return "";
-  return text("{\"smoothing\":", kSmoothing, ",\"clocks\":[", clocks_, "],\"charts\":[", charts_,
-              "]}");
+  return text("{\"smoothing\":", kSmoothing, ",\"last\":", last_, ",\"clocks\":[", clocks_,
+              "],\"charts\":[", charts_, "]}");
 }
 
 }  // namespace crema

@@ -90,13 +90,14 @@ std::string confusion_svg_of(const Evaluation::Classes& of, const ClassLabels& n
     lines += text("M", place(left), " ", place(top + cell * i), "h", place(side), "M",
                   place(left + cell * i), " ", place(top), "v", place(side));
   all += text("<path class=\"lines\" d=\"", lines, "\" />\n");
+  // All names lie, or all stand.
+  const bool is_upright = widest + 4 <= cell * step;
   for (int c = 0; c < n; c += step) {
     const std::string name = html(cut_name(names(c)));
     const double middle = cell * (c + 0.5), y = top - 6;
     all += text("<text x=\"", place(left - 6), "\" y=\"", place(top + middle + 4),
                 "\" text-anchor=\"end\">", name, "</text>");
     const double x = left + middle;
-    const bool is_upright = 7.2 * static_cast<double>(cut_name(names(c)).size()) + 4 <= cell * step;
     all += is_upright
                ? text("<text x=\"", place(x), "\" y=\"", place(y), "\" text-anchor=\"middle\">",
                       name, "</text>\n")
@@ -174,8 +175,10 @@ std::string precision_recall(const google::protobuf::RepeatedPtrField<Evaluation
       "</figcaption><div class=\"plot\" role=\"img\" aria-label=\"Precision over recall of ",
       shown.size(), " classes\"><svg viewBox=\"0 0 1000 300\" preserveAspectRatio=\"none\">",
       "<path class=\"grid\" d=\"", grid, "\" />", lines, "</svg><div class=\"ys\">", ys,
-      "</div><div class=\"xs\">", xs, "</div></div><ul class=\"legend\">", legend,
-      "</ul></figure>\n");
+      "</div><div class=\"xs\">", xs,
+      "</div><span class=\"x-name\">recall</span><span class=\"y-name\">precision</span></div><ul "
+      "class=\"legend\">",
+      legend, "</ul></figure>\n");
 }
 
 std::string tile(const std::string& value, const std::string& what) {

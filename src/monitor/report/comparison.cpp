@@ -43,6 +43,17 @@ std::map<std::string, std::string> configuration_of(const RunFiles& run) {
   return all;
 }
 
+/// As people write it: "net.ip1.num_output" of "net.ip1.inner_product_param.num_output".
+std::string short_setting(const std::string& name) {
+  constexpr std::string_view kEnd = "_param.";
+  const size_t end = name.rfind(kEnd);
+  if (!name.starts_with("net.") || end == std::string::npos) return name;
+  const size_t begin = name.rfind('.', end);
+  // "net.loss_param.x" has no layer before it.
+  if (begin == std::string::npos || begin <= std::string_view("net.").size()) return name;
+  return name.substr(0, begin + 1) + name.substr(end + kEnd.size());
+}
+
 /// The names of what differs.
 std::vector<std::string> differing(
     const std::vector<std::map<std::string, std::string>>& configurations) {
@@ -123,7 +134,7 @@ class Comparison {
 
   PageContent content() {
     const std::string curves = curves_part();
-    std::string title = text("Comparison of ", runs_.size(), " runs");
+    std::string title = title_of_runs();
     std::string head = text("<h1>", html(title), "</h1>\n");
     for (size_t i = 0; i < runs_.size(); ++i) {
       for (const std::string& warning : runs_[i].warnings)
@@ -138,6 +149,20 @@ class Comparison {
   }
 
  private:
+  /// "Sweep rates-1: 6 trials" where all are of one.
+  std::string title_of_runs() const {
+    const std::string& sweep = runs_.empty() ? "" : runs_[0].info.parent();
+    const bool is_sweep = !sweep.empty() && std::ranges::all_of(runs_, [&](const RunFiles& run) {
+      return run.info.parent() == sweep;
+    });
+    if (is_sweep) return text("Sweep ", sweep, ": ", count_of(runs_.size(), "trial"));
+    return text("Comparison of ", count_of(runs_.size(), "run"));
+  }
+
+  static std::string count_of(size_t count, const char* what) {
+    return text(count, " ", what, count == 1 ? "" : "s");
+  }
+
   template <class Of>
   std::string chart(const std::string& id, const std::string& title, const std::string& unit,
                     ChartLine::Kind kind, const Of& of, bool can_be_log, bool from_zero) {
@@ -206,13 +231,15 @@ class Comparison {
     if (shown.size() > kMostOutputColumns) shown.resize(kMostOutputColumns);
     std::vector<std::string> settings = differing_;
     if (settings.size() > kMostSettingColumns) settings.resize(kMostSettingColumns);
-    std::vector<std::string> head = {"run"};
+    std::vector<std::string> head = {"run", "state"};
     for (const TestOutput& output : shown) head.push_back("#best " + output.words());
-    for (const char* name :
-         {"#best test loss", "#training loss", "#iterations", "#epochs", "#time", "#images/s"})
+    const bool has_test_loss = std::ranges::any_of(runs_, [](const RunFiles& run) {
+      return !run.tests.empty() && has_loss(run.tests.begin()->second);
+    });
+    if (has_test_loss) head.emplace_back("#best test loss");
+    for (const char* name : {"#training loss", "#iterations", "#epochs", "#time", "#images/s"})
       head.emplace_back(name);
-    for (const std::string& name : settings) head.push_back(name);
-    head.emplace_back("state");
+    for (const std::string& name : settings) head.push_back(short_setting(name));
     std::vector<std::optional<double>> bests;
     for (const TestOutput& output : shown) {
       std::optional<double> best;
@@ -223,31 +250,66 @@ class Comparison {
       bests.push_back(best);
     }
     std::string rows;
-    for (size_t i = 0; i < runs_.size(); ++i) {
+    for (const size_t i : ranked(shown)) {
       const RunFiles& run = runs_[i];
-      rows += text("<tr><th scope=\"row\">", html(names_[i]), "</th>");
+      rows += text("<tr><th scope=\"row\">", html(names_[i]), "</th>", state_cell(run));
       for (size_t k = 0; k < shown.size(); ++k) {
         const auto value = best_in(run, shown[k]);
         std::string cell = number_cell(value, value ? value_words(*value) : "");
-        if (value && bests[k] && *value == *bests[k])
+        // What looks alike is the best alike.
+        if (value && bests[k] && value_words(*value) == value_words(*bests[k]))
           cell.replace(cell.find("class=\"number\""), 14, "class=\"number best\"");
         rows += cell;
       }
       std::optional<CurvePoint> test_loss;
       if (!run.tests.empty() && has_loss(run.tests.begin()->second))
         test_loss = best_of(run.tests.begin()->second.loss, true);
-      rows += test_loss ? number_cell(test_loss->value, value_words(test_loss->value))
-                        : number_cell(std::nullopt, "");
+      if (has_test_loss)
+        rows += test_loss ? number_cell(test_loss->value, value_words(test_loss->value))
+                          : number_cell(std::nullopt, "");
       const Curve& loss = run.smoothed_loss.empty() ? run.loss : run.smoothed_loss;
       rows += last_cell(loss, value_words);
       rows += number_cell(run.iterations, count_words(run.iterations));
-      rows += last_cell(run.epoch, value_words);
-      rows += last_cell(run.time, time_words);
+      const auto epochs = epochs_of_run(run);
+      rows += number_cell(epochs, epochs ? value_words(*epochs) : "");
+      const double seconds = seconds_of_run(run);
+      rows += seconds > 0 ? number_cell(seconds, time_words(seconds)) : number_cell({}, "");
       rows += median_cell(run.images_per_second);
       for (const std::string& name : settings) rows += text_cell(value_in(i, name));
-      rows += text("<td class=\"wrap words\">", html(state_words(run)), "</td></tr>\n");
+      rows += "</tr>\n";
     }
     return table("What was reached", head, rows);
+  }
+
+  /// By the best value of the first output, else by that of the test loss; runs without one last.
+  std::vector<size_t> ranked(const std::vector<TestOutput>& outputs) const {
+    std::vector<std::optional<double>> values;
+    const bool least = outputs.empty() || outputs[0].least;
+    for (const RunFiles& run : runs_) {
+      if (!outputs.empty()) {
+        values.push_back(best_in(run, outputs[0]));
+        continue;
+      }
+      const auto loss = run.tests.empty() ? std::optional<CurvePoint>()
+                                          : best_of(run.tests.begin()->second.loss, true);
+      values.push_back(loss ? std::optional(loss->value) : std::nullopt);
+    }
+    std::vector<size_t> order(runs_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+      if (!values[a] || !values[b]) return values[a].has_value() && !values[b];
+      return least ? *values[a] < *values[b] : *values[a] > *values[b];
+    });
+    return order;
+  }
+
+  /// In a few words; a tooltip has the rest.
+  static std::string state_cell(const RunFiles& run) {
+    const std::string why = run.end() == nullptr ? "" : run.end()->text();
+    const bool is_bad = run.state() == RunOutcome::failed || ends_with_bad_test(run);
+    return text("<td", is_bad ? " class=\"bad\"" : "",
+                why.empty() ? "" : text(" title=\"", html(why), "\""), ">", html(state_words(run)),
+                "</td>");
   }
 
   std::string differences_part() const {
@@ -256,9 +318,9 @@ class Comparison {
     head.insert(head.end(), names_.begin(), names_.end());
     std::string rows;
     for (const std::string& name : differing_) {
-      rows += text("<tr><th scope=\"row\">", html(name), "</th>");
+      rows += text("<tr><th scope=\"row\">", html(short_setting(name)), "</th>");
       for (size_t i = 0; i < runs_.size(); ++i)
-        rows += text("<td class=\"wrap\">", html(value_in(i, name)), "</td>");
+        rows += text("<td class=\"wrap few\">", html(value_in(i, name)), "</td>");
       rows += "</tr>\n";
     }
     return table("What differs", head, rows);

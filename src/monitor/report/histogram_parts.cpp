@@ -1,12 +1,16 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <string_view>
 #include <tuple>
 
 #include "crema/error.hpp"
+#include "model/text_format.hpp"
 #include "monitor/report/page.hpp"
 #include "monitor/report/parts.hpp"
+#include "proto/net.pb.h"
 
 namespace crema {
 namespace {
@@ -55,26 +59,49 @@ std::vector<double> binned(const ValueHistogram& histogram, double low, double h
   return out;
 }
 
+/// From the base line and back to it.
 std::string ridge_path(const std::vector<double>& counts, double base) {
   const double most = *std::ranges::max_element(counts);
+  const auto width = kRidgeWidth / static_cast<double>(counts.size());
   std::string path;
   char place[48];
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const double x =
-        (static_cast<double>(i) + 0.5) / static_cast<double>(counts.size()) * kRidgeWidth;
-    const double y = base - (most > 0 ? counts[i] / most * 30 : 0);
+  const auto add = [&](double x, double y) {
     std::snprintf(place, sizeof place, "%s%.0f %.0f", path.empty() ? "M" : "L", x, y);
     path += place;
-  }
+  };
+  add(width / 2, base);
+  for (size_t i = 0; i < counts.size(); ++i)
+    add((static_cast<double>(i) + 0.5) * width, base - (most > 0 ? counts[i] / most * 30 : 0));
+  add(kRidgeWidth - width / 2, base);
   return path;
 }
 
-std::string parameter_words(const ValueHistogram& histogram) {
+/// The type of each layer, by name.
+using LayerTypes = std::map<std::string, std::string>;
+
+LayerTypes types_of_layers(const RunFiles& run) {
+  LayerTypes types;
+  NetParameter net;
+  try {
+    parse_text_proto(run.net_text, "net.prototxt", net);
+  } catch (const Error&) {
+    return types;  // its parameters have numbers
+  }
+  for (const LayerParameter& layer : net.layer()) types[layer.name()] = layer.type();
+  return types;
+}
+
+std::string parameter_words(const ValueHistogram& histogram, const LayerTypes& types) {
+  const auto type = types.find(histogram.layer());
+  constexpr std::array<std::string_view, 8> kBiased = {
+      "Convolution", "Deconvolution", "InnerProduct", "Embed", "Scale", "LSTM", "RNN", "LayerNorm"};
+  const bool has_bias = type != types.end() && std::ranges::count(kBiased, type->second) > 0;
   if (histogram.parameter() == 0) return histogram.layer() + ", weights";
+  if (histogram.parameter() == 1 && has_bias) return histogram.layer() + ", bias";
   return text(histogram.layer(), ", parameter ", histogram.parameter());
 }
 
-std::string ridge_figure(const Ridges& ridges, size_t bins) {
+std::string ridge_figure(const Ridges& ridges, size_t bins, const LayerTypes& types) {
   double low = HUGE_VAL, high = -HUGE_VAL;
   for (const ValueHistogram* one : ridges) {
     // Tails of a few values would leave no room for the others.
@@ -85,7 +112,8 @@ std::string ridge_figure(const Ridges& ridges, size_t bins) {
                     has_spread ? std::min(one->greatest(), one->mean() + reach) : one->greatest());
   }
   const ValueHistogram& last = *ridges.back();
-  std::string all = text("<figure><figcaption>", html(parameter_words(last)), "</figcaption>");
+  std::string all =
+      text("<figure><figcaption>", html(parameter_words(last, types)), "</figcaption>");
   if (!std::isfinite(low) || !std::isfinite(high))
     return all + "<p class=\"bad\">No finite values</p></figure>\n";
   if (!(high > low)) {
@@ -95,7 +123,7 @@ std::string ridge_figure(const Ridges& ridges, size_t bins) {
   }
   all += text(
       "<svg viewBox=\"0 0 200 108\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"",
-      html(text(parameter_words(last), " at ", count_words(last.iteration()), ": mean ",
+      html(text(parameter_words(last, types), " at ", count_words(last.iteration()), ": mean ",
                 value_words(last.mean()), ", standard deviation ", value_words(last.deviation()))),
       "\">");
   for (size_t i = 0; i < ridges.size(); ++i) {
@@ -119,7 +147,7 @@ std::string ridge_figure(const Ridges& ridges, size_t bins) {
 }
 
 /// All of weights, or of gradients.
-std::string ridges_of(const RunFiles& run, bool gradient) {
+std::string ridges_of(const RunFiles& run, bool gradient, const LayerTypes& types) {
   std::map<std::pair<std::string, int>, Ridges> by_parameter;
   std::vector<std::pair<std::string, int>> order;
   for (const ValueHistogram& one : run.histograms) {
@@ -149,7 +177,8 @@ std::string ridges_of(const RunFiles& run, bool gradient) {
            "</p>\n<div class=\"ridges\">");
   std::string rest;
   for (size_t i = 0; i < shown; ++i)
-    (i < kMostOpen ? all : rest) += ridge_figure(chosen(by_parameter[order[i]], lines), bins);
+    (i < kMostOpen ? all : rest) +=
+        ridge_figure(chosen(by_parameter[order[i]], lines), bins, types);
   all += "</div>\n";
   if (rest.empty()) return all;
   return all + text("<details><summary>", shown - kMostOpen,
@@ -160,8 +189,9 @@ std::string ridges_of(const RunFiles& run, bool gradient) {
 }  // namespace
 
 std::string histograms_part(const RunFiles& run) {
-  std::string all = ridges_of(run, false);
-  const std::string gradients = ridges_of(run, true);
+  const LayerTypes types = types_of_layers(run);
+  std::string all = ridges_of(run, false, types);
+  const std::string gradients = ridges_of(run, true, types);
   if (!gradients.empty())
     all += "<details><summary>Gradients</summary>\n" + gradients + "</details>\n";
   return all;

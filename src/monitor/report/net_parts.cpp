@@ -94,7 +94,7 @@ std::string layers_part(const RunFiles& run) {
       rows += "<td data-v=\"\"></td>";
     }
     rows += text(
-        "<td class=\"wrap\">", html(layer.engine()),
+        "<td class=\"wrap long\">", html(layer.engine()),
         layer.detail().empty() ? "" : " <span class=\"faint\">" + html(layer.detail()) + "</span>",
         "</td></tr>\n");
   }

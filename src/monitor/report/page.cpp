@@ -114,15 +114,27 @@ std::string time_words(double seconds) {
   return text(whole, "s");
 }
 
-std::string date_words(double seconds_since_1970) {
+namespace {
+
+std::string time_as(const char* format, double seconds_since_1970) {
   constexpr double kLast = 253402300799.0;  // of the year 9999
   if (!(seconds_since_1970 > 0 && seconds_since_1970 <= kLast)) return "";
   const auto time = static_cast<std::time_t>(seconds_since_1970);
   std::tm parts{};
   gmtime_r(&time, &parts);
   std::array<char, 32> words{};
-  std::strftime(words.data(), words.size(), "%Y-%m-%d %H:%M UTC", &parts);
+  std::strftime(words.data(), words.size(), format, &parts);
   return words.data();
+}
+
+}  // namespace
+
+std::string date_words(double seconds_since_1970) {
+  return time_as("%Y-%m-%d %H:%M UTC", seconds_since_1970);
+}
+
+std::string moment_words(double seconds_since_1970) {
+  return time_as("%Y-%m-%d %H:%M:%S UTC", seconds_since_1970);
 }
 
 std::string class_words(std::string_view name, int64_t label) {

@@ -34,6 +34,8 @@ std::string bytes_words(double bytes);
 std::string time_words(double seconds);
 /// "2026-11-27 21:34 UTC".
 std::string date_words(double seconds_since_1970);
+/// "2026-11-27 21:34:05 UTC".
+std::string moment_words(double seconds_since_1970);
 /// The name of a class: its own, or its number.
 std::string class_words(std::string_view name, int64_t label);
 /// One of many colours by its number, "#rrggbb"; classes of neighbouring numbers differ.

@@ -61,6 +61,7 @@ function extent(charts) {
     var p = l.px;
     if (p.length) { lo = Math.min(lo, 0, p[0]); hi = Math.max(hi, p[p.length - 1]); }
   }); });
+  if (axis === 'iteration' && lo !== Infinity) hi = Math.max(hi, data.last);
   if (!(hi > lo)) { if (lo === Infinity) lo = 0; hi = lo + 1; }
   return [lo, hi];
 }
@@ -68,6 +69,11 @@ function extent(charts) {
 function ticks(lo, hi, count) {
   var raw = (hi - lo) / count, base = Math.pow(10, Math.floor(Math.log10(raw))), f = raw / base;
   var step = base * (f > 5 ? 10 : f > 2.5 ? 5 : f > 2 ? 2.5 : f > 1 ? 2 : 1), all = [];
+  var many = function (s) { return Math.floor(hi / s + 1e-9) - Math.ceil(lo / s - 1e-9) + 1; };
+  // A range between round numbers has fewer of them: narrower steps then fit.
+  [5, 2.5, 2, 1].forEach(function (o) {
+    if (many(step) < count && base * o < step && many(base * o) <= count + 1) step = base * o;
+  });
   for (var k = Math.ceil(lo / step - 1e-9); k * step <= hi + step * 1e-9; ++k) all.push(k * step);
   return all;
 }
@@ -122,7 +128,7 @@ function range(chart, lo, hi) {
   if (chart.logs) return to > from ? [from / Math.pow(to / from, 0.04), to * Math.pow(to / from, 0.04)] : [from / 3, from * 3];
   if (chart.zero && from > 0 && from < to * 0.5) from = 0;
   var flat = !(to - from > 1e-9 * Math.max(Math.abs(to), Math.abs(from)));
-  if (flat && chart.zero && to > 0) return [0, to * 1.1];
+  if (flat && chart.zero && to >= 0) return [0, to > 0 ? to * 1.1 : 1];
   if (flat) { var pad = Math.abs(from) * 0.1 || 0.5; return [from - pad, to + pad]; }
   var margin = (to - from) * 0.04;
   return [from === 0 ? 0 : from - margin, to + margin];
@@ -177,7 +183,7 @@ function draw(chart) {
   chart.dom.querySelector('.grid').setAttribute('d', grid);
   chart.dom.querySelector('.ys').innerHTML = labels;
   labels = '';
-  chart.xs = axis === 'time' ? timeTicks(lo, hi) : ticks(lo, hi, 4);
+  chart.xs = axis === 'time' ? timeTicks(lo, hi) : ticks(lo, hi, 4).filter(function (v) { return axis !== 'iteration' || Math.abs(v - Math.round(v)) < 1e-9; });
   chart.ys = ys;
   chart.xs.forEach(function (v) {
     labels += '<span style="left:' + X(v) / W * 100 + '%">' + short(v) + '</span>';
@@ -308,12 +314,14 @@ function csv(chart) {
   save(chart.id + '.csv', 'text/csv', rows.join('\n') + '\n');
 }
 function xml(s) { return s.replace(/[&<>"]/g, function (c) { return '&#' + c.charCodeAt(0) + ';'; }); }
+// For papers: on white, with names at both axes, and lines that differ without colours.
 function picture(chart) {
-  var w = 640, h = 320, l = 62, t = 34, pw = w - l - 16, ph = h - t - 62, s = chart.scale, colors = [];
+  var w = 640, h = 320, l = 74, t = 14, pw = w - l - 16, ph = h - t - 66, s = chart.scale;
+  var name = chart.dom.querySelector('h3').textContent;
   var out = '<svg xmlns="http://www.w3.org/2000/svg" width="' + w + '" height="' + h + '" viewBox="0 0 ' + w + ' ' + h +
     '" font-family="Helvetica, Arial, sans-serif" font-size="11"><rect width="100%" height="100%" fill="#fff"/>' +
-    '<text x="' + l + '" y="20" font-size="13" font-weight="bold">' + xml(chart.dom.querySelector('h3').textContent) + '</text>' +
-    '<defs><clipPath id="p"><rect width="' + pw + '" height="' + ph + '"/></clipPath></defs><g transform="translate(' + l + ' ' + t + ')">';
+    '<text text-anchor="middle" transform="translate(16 ' + (t + ph / 2) + ') rotate(-90)">' + xml(name) + '</text>' +
+    '<defs><clipPath id="p"><rect x="-5" y="-5" width="' + (pw + 10) + '" height="' + (ph + 10) + '"/></clipPath></defs><g transform="translate(' + l + ' ' + t + ')">';
   chart.ys.forEach(function (v) {
     var y = s.Y(v) / H * ph;
     out += '<path stroke="#ddd" d="M0 ' + y + 'H' + pw + '"/><text text-anchor="end" x="-6" y="' + (y + 4) + '">' + xml(value(chart, v)) + '</text>';
@@ -322,26 +330,27 @@ function picture(chart) {
     out += '<text text-anchor="middle" x="' + s.X(v) / W * pw + '" y="' + (ph + 15) + '">' + short(v) + '</text>';
   });
   out += '<path stroke="#444" fill="none" d="M0 0V' + ph + 'H' + pw + '"/><g clip-path="url(#p)">';
-  // On white paper, whatever the page has.
   var inks = ['#0b62a8', '#c2410c', '#0f766e', '#8e2bd0', '#8a6100', '#be185d', '#3f6f0b', '#475569'];
-  var widths = { raw: 1, smooth: 2, plain: 2, dots: 5 };
-  chart.dom.querySelectorAll('g.line').forEach(function (g) {
-    var kinds = g.getAttribute('class'), ink = inks[+/k(\d)/.exec(kinds)[1] - 1];
-    colors.push(ink);
+  var dashes = ['', '7 4', '2 4', '10 3 2 3', '12 5', '5 2 1 2', '1 3', '9 3 3 3 3 3'];
+  var widths = { raw: 1, smooth: 2, plain: 2, dots: 5 }, drawn = [];
+  chart.dom.querySelectorAll('g.line').forEach(function (g, k) {
+    if (chart.lines[k].hidden) return;
+    var kinds = g.getAttribute('class'), ink = inks[+/k(\d)/.exec(kinds)[1] - 1], one = /one/.test(kinds);
+    var dash = dashes[drawn.length % dashes.length];
+    drawn.push([chart.lines[k].n, ink, dash]);
     g.querySelectorAll('path').forEach(function (p) {
       var kind = p.getAttribute('class');
       out += '<path transform="scale(' + pw / W + ' ' + ph / H + ')" vector-effect="non-scaling-stroke" d="' + p.getAttribute('d') + '" ' +
-        (kind === 'band' ? 'fill="' + ink + '" fill-opacity="0.22"' : 'fill="none" stroke="' + ink + '" stroke-width="' + widths[kind] +
-        '" stroke-linecap="round" stroke-linejoin="round"' + (kind === 'raw' ? ' stroke-opacity="0.4"' : '') +
-        (/dash/.test(kinds) && kind !== 'raw' && kind !== 'dots' ? ' stroke-dasharray="6 4"' : '')) + '/>';
+        (kind === 'band' ? 'fill="' + ink + '" fill-opacity="0.22"' : 'fill="none" stroke="' + ink + '" stroke-width="' + (one ? 7 : widths[kind]) +
+        '" stroke-linecap="' + (kind === 'dots' || one ? 'round' : 'butt') + '" stroke-linejoin="round"' + (kind === 'raw' ? ' stroke-opacity="0.4"' : '') +
+        (dash && !one && kind !== 'raw' && kind !== 'dots' ? ' stroke-dasharray="' + dash + '"' : '')) + '/>';
     });
   });
   out += '</g><text text-anchor="middle" x="' + pw / 2 + '" y="' + (ph + 32) + '">' + axis + '</text></g>';
   var x = l;
-  chart.lines.forEach(function (line, k) {
-    if (line.hidden) return;
-    out += '<path stroke="' + colors[k] + '" stroke-width="2" d="M' + x + ' ' + (h - 10) + 'h14"/><text x="' + (x + 18) + '" y="' + (h - 6) + '">' + xml(line.n) + '</text>';
-    x += 34 + 6.2 * line.n.length;
+  drawn.forEach(function (d) {
+    out += '<path stroke="' + d[1] + '" stroke-width="2"' + (d[2] ? ' stroke-dasharray="' + d[2] + '"' : '') + ' d="M' + x + ' ' + (h - 12) + 'h26"/><text x="' + (x + 31) + '" y="' + (h - 8) + '">' + xml(d[0]) + '</text>';
+    x += 47 + 6.2 * d[0].length;
   });
   save(chart.id + '.svg', 'image/svg+xml', out + '</svg>\n');
 }

@@ -5,10 +5,10 @@ namespace crema {
 
 const char* const kReportStyle = R"css(
 :root{color-scheme:light dark;--paper:#ffffff;--card:#f6f8fa;--text:#1b1f24;--faint:#57606a;--line:#d0d7de;--grid:#e4e8ec;--link:#0550ae;
---good:#1a7f37;--bad:#b42318;--warn:#7d4e00;--warn-paper:#fff4d6;
+--good:#1a7f37;--bad:#b42318;--warn:#7d4e00;--warn-paper:#fff4d6;--shade:#1f232847;
 --k1:#0b62a8;--k2:#c2410c;--k3:#0f766e;--k4:#8e2bd0;--k5:#8a6100;--k6:#be185d;--k7:#3f6f0b;--k8:#475569}
 @media (prefers-color-scheme:dark){:root{--paper:#0f1419;--card:#171d25;--text:#e6eaef;--faint:#9aa6b2;--line:#30363d;--grid:#232a33;--link:#79b8ff;
---good:#56d364;--bad:#ff8b80;--warn:#f2cc60;--warn-paper:#2d2410;
+--good:#56d364;--bad:#ff8b80;--warn:#f2cc60;--warn-paper:#2d2410;--shade:#c9d1d966;
 --k1:#5aa9f5;--k2:#fb923c;--k3:#2dd4bf;--k4:#c58bff;--k5:#facc15;--k6:#f472b6;--k7:#a3e635;--k8:#a3b1c2}}
 *{box-sizing:border-box}
 html{scroll-behavior:smooth;-webkit-text-size-adjust:100%}
@@ -45,7 +45,7 @@ figure{margin:0;min-width:0}
 .scripted .chart figcaption button{display:inline}
 .plot{position:relative;height:180px;margin:8px 6px 24px 58px;border-left:1px solid var(--faint);border-bottom:1px solid var(--faint);touch-action:pan-y;cursor:crosshair;user-select:none;-webkit-user-select:none}
 .large .plot{height:270px}
-.plot svg{position:absolute;inset:0;width:100%;height:100%;overflow:hidden;display:block}
+.plot svg{position:absolute;inset:0;width:100%;height:100%;overflow:visible;clip-path:inset(-4px);display:block}
 .plot path{fill:none;vector-effect:non-scaling-stroke;stroke-linejoin:round}
 .plot .grid{stroke:var(--grid);stroke-width:1}
 .plot .mark{stroke:var(--faint);stroke-width:1;stroke-dasharray:3 3}
@@ -56,6 +56,7 @@ figure{margin:0;min-width:0}
 .line .smooth,.line .plain{stroke-width:2}
 .line .dots{stroke-width:5;stroke-linecap:round}
 .dash .smooth,.dash .plain{stroke-dasharray:6 4}
+.one .smooth,.one .plain{stroke-width:7;stroke-linecap:round;stroke-dasharray:none}
 .ys span{position:absolute;right:calc(100% + 6px);transform:translateY(-50%);white-space:nowrap;font-size:11px;color:var(--faint);font-variant-numeric:tabular-nums}
 .xs span{position:absolute;top:calc(100% + 4px);transform:translateX(-50%);white-space:nowrap;font-size:11px;color:var(--faint);font-variant-numeric:tabular-nums}
 .cursor{position:absolute;top:0;bottom:0;border-left:1px solid var(--text);display:none;pointer-events:none}
@@ -67,11 +68,13 @@ figure{margin:0;min-width:0}
 .legend i{flex:none;width:16px;border-top:3px solid var(--k)}
 .legend .dash i{border-top-style:dashed}
 .legend output{color:var(--faint);font-variant-numeric:tabular-nums}
-.scroll{overflow:auto;max-height:72vh;border:1px solid var(--line);border-radius:8px}
+.scroll{overflow:auto;max-height:72vh;border:1px solid var(--line);border-radius:8px;
+background:linear-gradient(to right,var(--paper) 40%,transparent) 0 0/36px 100%,linear-gradient(to left,var(--paper) 40%,transparent) 100% 0/36px 100%,linear-gradient(to right,var(--shade),transparent) 0 0/14px 100%,linear-gradient(to left,var(--shade),transparent) 100% 0/14px 100%;background-repeat:no-repeat;background-attachment:local,local,scroll,scroll}
 table{border-collapse:collapse;font-size:.85rem;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:3px 10px;text-align:left;border-bottom:1px solid var(--grid);white-space:nowrap}
-td.wrap{white-space:normal;overflow-wrap:anywhere;min-width:8em;max-width:32em}
-td.words{min-width:20em}
+td.wrap{white-space:normal;overflow-wrap:anywhere;min-width:10em;max-width:32em}
+td.few{min-width:5em}
+td.long{min-width:24em}
 thead th{position:sticky;top:0;background:var(--card);z-index:1;border-bottom:1px solid var(--line)}
 thead th button{border:0;background:none;padding:0;font-weight:600}
 th[aria-sort=ascending] button:after{content:" \25B2"}th[aria-sort=descending] button:after{content:" \25BC"}
@@ -106,7 +109,9 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
 .swatches{display:flex;flex-wrap:wrap;gap:2px 14px;list-style:none;margin:6px 0;padding:0;font-size:.82rem}
 .swatches i{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:5px;vertical-align:-1px;border:1px solid var(--line)}
 .curves2{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,320px),1fr));gap:18px}
-.pr .plot{height:300px;cursor:default}
+.pr .plot{height:300px;cursor:default;margin-bottom:40px}
+.plot .x-name,.plot .y-name{position:absolute;font-size:11px;color:var(--faint)}.x-name{top:calc(100% + 19px);left:50%;transform:translateX(-50%)}
+.y-name{right:calc(100% + 36px);top:50%;writing-mode:vertical-rl;transform:translateY(-50%) rotate(180deg)}
 .ridges{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,165px),1fr));gap:10px}
 .ridges figure{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:6px 8px}
 .ridges figcaption{font-size:.78rem;overflow-wrap:anywhere}

@@ -55,6 +55,13 @@ Chart loss_chart(const RunFiles& run) {
   return chart;
 }
 
+/// As the titles beside it begin: "Accuracy" of "accuracy". Names of other forms stay.
+std::string title_of(std::string name) {
+  const bool is_word = std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z'); });
+  if (is_word && !name.empty()) name[0] = static_cast<char>(name[0] - 'a' + 'A');
+  return name;
+}
+
 /// Outputs of tests and displays, those of one base name in one chart.
 std::vector<Chart> output_charts(const RunFiles& run) {
   std::vector<Chart> charts;
@@ -93,7 +100,26 @@ std::vector<Chart> output_charts(const RunFiles& run) {
     if (!is_same_curve(curve, run.loss)) add(name, curve, ChartLine::Kind::smooth, "training");
   }
   std::erase_if(charts, [](const Chart& chart) { return chart.lines.empty(); });
+  for (Chart& chart : charts) chart.title = title_of(chart.title);
   return charts;
+}
+
+/// The largest so far, over the whole run: a process that goes on with it begins anew.
+Curve largest_so_far(const Curve& curve) {
+  Curve all = curve;
+  for (size_t i = 1; i < all.size(); ++i) all[i].value = std::max(all[i].value, all[i - 1].value);
+  return all;
+}
+
+/// Without the displays of a first iteration alone, whose batch was loaded before its time began.
+Curve without_first_iterations(const RunFiles& run, const Curve& curve) {
+  Curve all = curve;
+  for (const RunRecord& event : run.events) {
+    if (event.kind() != RunRecord::RESUME && event.kind() != RunRecord::START) continue;
+    if (all.size() < 3) break;
+    std::erase_if(all, [&](const CurvePoint& p) { return p.iteration == event.iteration() + 1; });
+  }
+  return all;
 }
 
 Chart single_chart(const char* id, const char* title, const char* unit, const Curve& curve,
@@ -181,6 +207,9 @@ std::string curves_part(const RunFiles& run, ChartPage& charts) {
   if (!run.has_records()) return "<p>No display or test was recorded yet.</p>\n";
   charts.set_last(run.iterations);
   charts.add_clock(run.epoch, run.time);
+  const Curve speed = without_first_iterations(run, run.images_per_second),
+              wait = without_first_iterations(run, run.data_wait),
+              memory = largest_so_far(run.memory);
   const std::vector<ChartMark> marks = marks_of(run);
   const auto add = [&](Chart chart) {
     chart.marks = marks;
@@ -196,18 +225,21 @@ std::string curves_part(const RunFiles& run, ChartPage& charts) {
   using Kind = ChartLine::Kind;
   std::string small =
       add(single_chart("chart-rate", "Learning rate", "", run.rate, Kind::plain, true));
-  small += add(single_chart("chart-speed", "Throughput", "images/s", run.images_per_second,
-                            Kind::smooth, true));
-  small += add(single_chart("chart-wait", "Data wait", "share", run.data_wait, Kind::smooth, true));
+  small += add(single_chart("chart-speed", "Throughput", "images/s", speed, Kind::smooth, true));
+  small += add(single_chart("chart-wait", "Data wait", "share", wait, Kind::smooth, true));
   small += add(
       single_chart("chart-gradient", "Gradient norm", "", run.gradient_norm, Kind::smooth, true));
-  small += add(single_chart("chart-memory", "Largest memory of the process", "bytes", run.memory,
+  small += add(single_chart("chart-memory", "Largest memory of the process", "bytes", memory,
                             Kind::plain, true));
   if (run.images_per_second.empty())
     small += add(single_chart("chart-seconds", "Time of an iteration", "s", run.seconds,
                               Kind::smooth, true));
   std::string all;
   if (!large.empty() || !small.empty() || !outputs.empty()) all = charts.tools();
+  if (!all.empty() && !marks.empty())
+    all +=
+        "<p class=\"faint\">A dashed vertical line is where the run was resumed, or did what a "
+        "note below says; its words come when the pointer is on it.</p>\n";
   if (!large.empty()) all += "<div class=\"charts large\">\n" + large + "</div>\n";
   if (!outputs.empty()) all += "<div class=\"charts\">\n" + outputs + "</div>\n";
   if (all_outputs.size() > kMostOutputCharts)
@@ -237,7 +269,8 @@ const char* event_words(RunRecord::Kind kind) {
 std::string events_part(const RunFiles& run) {
   std::vector<const RunRecord*> shown;
   for (const RunRecord& event : run.events) {
-    if (event.kind() != RunRecord::TEST) shown.push_back(&event);
+    if (event.kind() != RunRecord::TEST && event.kind() != RunRecord::WEIGHTS)
+      shown.push_back(&event);
   }
   if (shown.empty()) return "";
   const size_t all_events = shown.size();
@@ -246,10 +279,13 @@ std::string events_part(const RunFiles& run) {
   for (const RunRecord* event : shown) {
     std::string words = event->text();
     if (event->kind() == RunRecord::SNAPSHOT) words = event->weights();
-    if (event->kind() == RunRecord::END) words = state_words(run);
+    if (event->kind() == RunRecord::END) {
+      const std::string why = event->text();
+      words = state_words(run) + (why.empty() ? "" : ": " + why);
+    }
     rows += text("<tr>", number_cell(event->iteration(), count_words(event->iteration())),
-                 text_cell(event_words(event->kind())), text_cell(date_words(event->wall())),
-                 "<td class=\"wrap\">", html(words), "</td></tr>\n");
+                 text_cell(event_words(event->kind())), text_cell(moment_words(event->wall())),
+                 "<td class=\"wrap long\">", html(words), "</td></tr>\n");
   }
   return text(all_events > shown.size()
                   ? text("<p class=\"faint\">The last ", shown.size(), " of ", all_events, "</p>")
@@ -324,23 +360,6 @@ std::string continue_part(const RunFiles& run) {
          html_lines(commands) + "</code></pre></div>\n";
 }
 
-std::string words_in_quotes(const std::string& value) {
-  if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0])
-    return value.substr(1, value.size() - 2);
-  return value;
-}
-
-/// Of a file in the run's folder, as the working folder of the run names it.
-std::string path_in_run(const RunFiles& run, const std::string& name) {
-  std::error_code failed;
-  const fs::path folder = fs::weakly_canonical(run.folder, failed);
-  const fs::path path = (failed ? fs::path(run.folder) : folder) / name;
-  if (run.info.folder().empty()) return path.string();
-  const fs::path relative = path.lexically_relative(run.info.folder());
-  return relative.empty() || relative.native().starts_with("..") ? path.string()
-                                                                 : relative.string();
-}
-
 double median_of(const Curve& curve) {
   std::vector<double> values;
   for (const CurvePoint& point : curve) {
@@ -354,145 +373,12 @@ double median_of(const Curve& curve) {
 
 }  // namespace
 
-bool is_same_curve(const Curve& a, const Curve& b) {
-  return std::ranges::equal(a, b, [](const CurvePoint& x, const CurvePoint& y) {
-    return x.iteration == y.iteration &&
-           std::abs(x.value - y.value) <= 1e-6 * std::max(1e-30, std::abs(x.value));
-  });
-}
-
-bool has_loss(const TestCurves& test) {
-  return std::ranges::any_of(test.loss, [](const CurvePoint& point) { return point.value != 0; });
-}
-
-std::optional<CurvePoint> best_of(const Curve& curve, bool least) {
-  std::optional<CurvePoint> best;
-  for (const CurvePoint& point : curve) {
-    if (!std::isfinite(point.value)) continue;
-    if (!best || (least ? point.value < best->value : point.value > best->value)) best = point;
-  }
-  return best;
-}
-
-std::string setting_of(const RunFiles& run, const std::string& name) {
-  for (const auto& setting : run.info.settings()) {
-    if (setting.name() == name) return words_in_quotes(setting.value());
-  }
-  return "";
-}
-
-std::optional<MainOutput> main_output(const RunFiles& run) {
-  if (run.tests.empty()) return std::nullopt;
-  MainOutput main;
-  const RunRecord* best = run.best();
-  main.net = best != nullptr ? best->net() : run.tests.begin()->first;
-  const auto of_net = run.tests.find(main.net);
-  if (of_net == run.tests.end()) return std::nullopt;
-  const TestCurves& test = of_net->second;
-  main.name = setting_of(run, "snapshot_best");
-  const Curve* curve = nullptr;
-  if (const auto found = test.outputs.find(main.name); found != test.outputs.end())
-    curve = &found->second;
-  for (auto output = test.outputs.begin(); curve == nullptr && output != test.outputs.end();
-       ++output) {
-    if (less_is_better(output->first)) continue;
-    main.name = output->first;
-    curve = &output->second;
-  }
-  if (curve == nullptr) {
-    main.name = "loss";
-    curve = &test.loss;
-  }
-  main.least_is_best = less_is_better(main.name);
-  const std::string direction = setting_of(run, "snapshot_best_is");
-  if (!direction.empty() && main.name == setting_of(run, "snapshot_best"))
-    main.least_is_best = direction == "LEAST";
-  const auto point = best_of(*curve, main.least_is_best);
-  if (!point) return std::nullopt;
-  main.best = *point;
-  // The solver knows which one it kept.
-  if (best != nullptr) {
-    const auto kept = best->outputs().find(main.name);
-    if (kept != best->outputs().end() && std::isfinite(kept->second))
-      main.best = {best->iteration(), kept->second};
-  }
-  main.last = curve->back();
-  return main;
-}
-
-std::string state_words(const RunFiles& run) {
-  const RunRecord* end = run.end();
-  const std::string why = end == nullptr || end->text().empty() ? "" : ": " + end->text();
-  switch (run.state()) {
-    case RunOutcome::finished:
-      return "finished";
-    case RunOutcome::stopped:
-      return "stopped" + why;
-    case RunOutcome::early:
-      return "stopped early" + why;
-    case RunOutcome::time_over:
-      return "stopped, its time was over" + why;
-    case RunOutcome::failed:
-      return "failed" + why;
-    case RunOutcome::unknown:
-      break;
-  }
-  if (run.is_alive) return "running";
-  return run.has_records() ? "ended without notice" : "no record yet";
-}
-
-std::string commands_of(const RunFiles& run) {
-  const RunInfo& info = run.info;
-  std::string all;
-  if (!info.folder().empty()) all += text("cd ", shell_quoted(info.folder()), "\n");
-  if (info.command_size() > 0) {
-    std::string again;
-    bool skips = false, has_resume = false;
-    for (const std::string& word : info.command()) {
-      if (skips) {
-        skips = false;
-        continue;
-      }
-      std::string name = word.substr(0, word.find('='));
-      name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
-      const bool is_flag = word.starts_with('-');
-      // They are for a run that starts.
-      if (is_flag && (name == "snapshot" || name == "weights")) {
-        skips = word.find('=') == std::string::npos;
-        continue;
-      }
-      if (is_flag && name == "overwrite") continue;
-      has_resume = has_resume || (is_flag && name == "resume");
-      again += (again.empty() ? "" : " ") + shell_quoted(word);
-    }
-    if (!has_resume) again += " --resume";
-    const bool is_done = info.max_iterations() > 0 && run.iterations >= info.max_iterations();
-    if (is_done) again += text(" --set max_iter=", 2 * static_cast<int64_t>(info.max_iterations()));
-    all += text(
-        is_done ? "# trains on, to twice the iterations\n" : "# goes on from the last snapshot\n",
-        again, "\n");
-  }
-  const fs::path folder = run.folder;
-  std::error_code failed;
-  for (const char* weights : {"snapshots/best.caffemodel", "snapshots/best.caffemodel.h5",
-                              "snapshots/last.caffemodel", "snapshots/last.caffemodel.h5"}) {
-    if (!fs::exists(folder / weights, failed)) continue;
-    const char* net = run.test_net_texts.empty() ? "net.prototxt" : "test_net_0.prototxt";
-    all += text("# scores the ", std::string_view(weights).substr(10, 4),
-                " weights on all test data\n", "crema test --model ",
-                shell_quoted(path_in_run(run, net)), " --weights ",
-                shell_quoted(path_in_run(run, weights)), "\n");
-    break;
-  }
-  return all;
-}
-
 std::string run_head(const RunFiles& run) {
   const RunInfo& info = run.info;
   const RunOutcome state = run.state();
-  const char* kind = state == RunOutcome::failed     ? "bad"
-                     : state == RunOutcome::finished ? "good"
-                                                     : "";
+  const char* kind = state == RunOutcome::failed || ends_with_bad_test(run) ? "bad"
+                     : state == RunOutcome::finished                        ? "good"
+                                                                            : "";
   std::string all =
       text("<h1>", html(info.name()), " <span class=\"state ", kind, "\">",
            html(state == RunOutcome::failed ? "failed" : state_words(run)), "</span></h1>\n");
@@ -533,16 +419,34 @@ std::string run_head(const RunFiles& run) {
            ? text(count_words(run.iterations), " of ", count_words(info.max_iterations()))
            : count_words(run.iterations),
        "iterations");
-  if (!run.epoch.empty()) tile(value_words(run.epoch.back().value), "epochs");
-  if (!run.time.empty()) tile(time_words(run.time.back().value), "of training");
+  if (const auto epochs = epochs_of_run(run)) tile(value_words(*epochs), "epochs");
+  if (const double seconds = seconds_of_run(run); seconds > 0)
+    tile(time_words(seconds), "of training");
   if (const double speed = median_of(run.images_per_second); speed > 0)
     tile(value_words(speed), "images/s, median");
   if (!run.data_wait.empty()) tile(share_words(median_of(run.data_wait)), "data wait, median");
-  if (!run.memory.empty()) tile(bytes_words(run.memory.back().value), "largest memory");
+  if (!run.memory.empty())
+    tile(bytes_words(largest_so_far(run.memory).back().value), "largest memory");
   if (run.layers && run.layers->parameters() > 0)
     tile(count_words(static_cast<int64_t>(run.layers->parameters())), "parameters");
   return all + "</ul>\n";
 }
+
+namespace {
+
+std::string why_not_evaluated(const RunFiles& run) {
+  const bool has_snapshot = std::ranges::any_of(run.events, [](const RunRecord& event) {
+    return event.kind() == RunRecord::SNAPSHOT && event.has_weights();
+  });
+  if (has_snapshot)
+    return text("The weights were not evaluated. `crema report ", shell_quoted(run.folder),
+                "` does it, with those of the last snapshot.");
+  if (run.state() == RunOutcome::unknown && run.is_alive)
+    return "The run has no snapshot yet whose weights could be evaluated.";
+  return "The run ended without a snapshot, so that there are no weights to evaluate.";
+}
+
+}  // namespace
 
 std::vector<PageSection> run_sections(const RunFiles& run, ChartPage& charts) {
   std::vector<PageSection> sections = {{"curves", "Curves", curves_part(run, charts)}};
@@ -557,8 +461,7 @@ std::vector<PageSection> run_sections(const RunFiles& run, ChartPage& charts) {
   }
   if (!run.evaluation && !run.test_net_texts.empty())
     sections.push_back({"evaluation", "Evaluation",
-                        "<p class=\"faint\">The weights were not evaluated yet. `crema report` "
-                        "does it as soon as the run has a snapshot.</p>\n"});
+                        "<p class=\"faint\">" + html(why_not_evaluated(run)) + "</p>\n"});
   sections.push_back({"net", "Net", net_part(run)});
   sections.push_back({"layers", "Layers", layers_part(run)});
   sections.push_back({"weights", "Weights", histograms_part(run)});

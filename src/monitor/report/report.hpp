@@ -29,8 +29,15 @@ bool has_loss(const TestCurves& test);
 /// Whether both have the same points, but for rounding.
 bool is_same_curve(const Curve& a, const Curve& b);
 
-/// "finished", "failed: ...", ...
+/// In a few words: "finished", "finished, tests not finite", "failed at 38", ... The message of an
+/// error is in end().
 std::string state_words(const RunFiles& run);
+/// Whether the last test has a loss or an output that is not finite.
+bool ends_with_bad_test(const RunFiles& run);
+/// Of training, and the passes over the data, by the last record of any kind. None where nothing
+/// counts records.
+double seconds_of_run(const RunFiles& run);
+std::optional<double> epochs_of_run(const RunFiles& run);
 /// A setting of the solver as the run had it; "" without one.
 std::string setting_of(const RunFiles& run, const std::string& name);
 

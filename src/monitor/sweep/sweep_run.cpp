@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -58,15 +59,16 @@ double median(std::vector<double> values) {
 
 std::string words_of(const TrialState& state) {
   const std::string why = state.text.empty() ? "" : ": " + state.text;
+  const std::string tests = state.has_bad_tests ? ", tests not finite" : "";
   switch (state.kind) {
     case TrialState::Kind::waiting:
       return "not run";
     case TrialState::Kind::running:
       return "running";
     case TrialState::Kind::finished:
-      return "finished" + why;
+      return "finished" + tests + why;
     case TrialState::Kind::early:
-      return "ended early" + why;
+      return "ended early" + tests + why;
     case TrialState::Kind::stopped:
       return "stopped" + why;
     case TrialState::Kind::failed:
@@ -129,10 +131,11 @@ void SweepRun::read_state(size_t trial) {
         break;
     }
     if (run.end() != nullptr) state.text = run.end()->text();
+    state.has_bad_tests = ends_with_bad_test(run);
     state.was_done = state.kind == Kind::finished || state.kind == Kind::early ||
                      (state.kind == Kind::failed && !options_.retries_failed);
     state.iterations = run.iterations;
-    state.seconds = run.time.empty() ? 0 : run.time.back().value;
+    state.seconds = seconds_of_run(run);
     // As take_test() takes them while it runs.
     for (const RunRecord& event : run.events) {
       if (event.kind() != RunRecord::TEST) continue;
@@ -153,6 +156,12 @@ void SweepRun::read_state(size_t trial) {
 /// The output by which trials are ranked, of the first test net that has it.
 void SweepRun::take_test(size_t trial, const TestReport& report) {
   TrialState& state = states_[trial];
+  if (report.iteration != state.last_test) state.has_bad_tests = false;
+  state.last_test = report.iteration;
+  state.has_bad_tests |= !std::isfinite(report.loss) ||
+                         std::ranges::any_of(report.outputs, [](const TestReport::Output& output) {
+                           return !std::isfinite(output.value);
+                         });
   std::string wanted = plan_.param.output();
   if (wanted.empty() && plan_.solver.has_snapshot_best()) wanted = plan_.solver.snapshot_best();
   const TestReport::Output* found = nullptr;

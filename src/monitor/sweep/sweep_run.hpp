@@ -31,7 +31,10 @@ struct TrialState {
   std::optional<double> best;
   int best_iteration = 0;
   double seconds = 0;  // of training
-  std::string text;    // of an error, or why it ended
+  int last_test = -1;  // iteration
+  /// Whether that test has a loss or an output that is not finite.
+  bool has_bad_tests = false;
+  std::string text;  // of an error, or why it ended
 };
 
 /// "finished", "failed: ...", ...

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def train(solver: Solver | Source, callbacks: Callback | Iterable[Callback] = (), *,
           iterations: int | None = None, resume: bool = False, progress: bool | None = None,
           weights: str | os.PathLike[str] | Sequence[Any] | None = None,
-          run_dir: bool | str | os.PathLike[str] | None = None,
+          run_dir: bool | str | os.PathLike[str] | None = None, overwrite: bool = False,
           **overrides: Any) -> Solver:
     """Trains, and tells the callbacks how it goes. Returns the solver, whose history has all.
 
@@ -38,9 +38,11 @@ def train(solver: Solver | Source, callbacks: Callback | Iterable[Callback] = ()
     progress: whether a bar of tqdm is shown. None: if tqdm is installed, and the output is a
         terminal or a notebook.
     weights: files of weights to start from.
-    run_dir: the folder of the run, for its curves, settings and nets and for TensorBoard, as
-        `crema train` makes them; True: runs/<net>-<n> below the working directory. With resume, the
-        run goes on in it; True stands for the one that the snapshot names. None or False: none.
+    run_dir: the folder of the run, with its curves, settings, nets, report.html and events for
+        TensorBoard, as `crema train` makes it, but without a log; `crema report` evaluates the
+        weights. True: runs/<net>-<n> below the working directory. With resume, the run goes on in
+        it; True stands for the one that the snapshot names. None or False: none.
+    overwrite: replaces files of another run that has the same snapshot_prefix.
     overrides: settings of the solver in place of those in the files, such as base_lr=0.01, and
         those of layers, in one of two spellings: **{'net.conv1.num_output': 32}, or
         net={'conv1': {'num_output': 32}}. train_net and test_net change layers of one phase.
@@ -51,7 +53,8 @@ def train(solver: Solver | Source, callbacks: Callback | Iterable[Callback] = ()
 
     An exception in a callback ends the training and comes out with its traceback, behind
     on_exception of all callbacks. crema.Error for a setting that there is not, with the nearest
-    name.
+    name; and where snapshots of another run have the solver's snapshot_prefix, without resume and
+    overwrite.
     """
     settings = flat(overrides)
     chosen = _checked(callbacks)
@@ -63,6 +66,8 @@ def train(solver: Solver | Source, callbacks: Callback | Iterable[Callback] = ()
         trained = Solver(solver, settings, weights=weights)
     if resume:
         trained.resume()
+    elif trained.iteration == 0 and not overwrite:
+        _refuse_mixing(trained)
     if progress is None:
         progress = has_tqdm() and (in_notebook() or sys.stderr.isatty())
         progress = progress and not any(isinstance(each, ProgressBar) for each in chosen)
@@ -100,9 +105,22 @@ def flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return made
 
 
+def _refuse_mixing(solver: Solver) -> None:
+    """Error where the snapshots of the run would come among those of another one."""
+    files = solver._core.present_snapshots()
+    if files:
+        are = "is" if len(files) == 1 else f"and {len(files) - 1} more of its prefix are"
+        raise _crema.Error(f"'{files[0]}' {are} of another run. resume=True continues that run, "
+                           "overwrite=True replaces its files, and another snapshot_prefix keeps "
+                           "both")
+
+
 def _checked(callbacks: Callback | Iterable[Callback]) -> list[Callback]:
     if isinstance(callbacks, Callback):
         return [callbacks]
+    if not isinstance(callbacks, Iterable):
+        raise TypeError(f"callbacks is {callbacks!r}, which is no crema.Callback: derive its class "
+                        "from it, or give a function to solver.on_iteration")
     chosen = list(callbacks)
     for each in chosen:
         if isinstance(each, type) and issubclass(each, Callback):
