@@ -43,6 +43,8 @@ class SnapshotKeeper {
   /// that are too many; a file that cannot be removed is a warning, and is tried again after the
   /// next snapshot.
   void written(int iteration, std::optional<double> value, Context& context);
+  /// Another process writes the files, and removes them.
+  void leave_files() { removes_ = false; }
 
   /// What the state of the snapshot of `iteration`, which is about to be written, says of these;
   /// `value` as for written().
@@ -67,6 +69,7 @@ class SnapshotKeeper {
   int keep_;
   TestOutput output_;  // snapshot_best
   size_t best_count_;
+  bool removes_ = true;
   bool averages_;               // each snapshot has an average of the weights
   std::vector<int> test_iter_;  // batches of each test net
   std::vector<int> written_;    // iterations of the snapshots on disk, in the order of writing
