@@ -455,8 +455,7 @@ void Trainer::advance() {
 }
 
 bool Trainer::asked_to_stop() {
-  const SolverAction own = hooks_.poll ? hooks_.poll() : SolverAction::none;
-  const auto action = static_cast<SolverAction>(agree(static_cast<int>(own)));
+  const SolverAction action = asked();
   const bool stop = action == SolverAction::stop;
   if (stop) end_ = SolverEnd::stopped;
   if (action != SolverAction::none) settle(0);

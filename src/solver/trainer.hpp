@@ -2,6 +2,7 @@
 // on a device, trainer_snapshots.cpp the snapshots.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -163,6 +164,8 @@ class Trainer {
   bool is_first() const { return run_.rank == 0; }
   /// The greatest of the values of all processes; `value` in one alone.
   int agree(int value) const;
+  /// What a poll asks for in any of the processes.
+  SolverAction asked();
   /// Runs `write` in the first process. Its Error is one in all of them.
   void in_first(const std::function<void()>& write) const;
   /// Before the last backward pass of an iteration: its loss, and gradients that are complete, go
@@ -283,9 +286,11 @@ class Trainer {
   std::unique_ptr<WeightAverage> average_;      // null without ema_decay
   std::shared_ptr<Communicator> processes_;     // null: this process alone
   std::unique_ptr<GradientExchange> exchange_;  // null without, and with LOCAL and GOSSIP
-  double mean_loss_ = 0;                        // on its way
+  /// On its way: the sum over the processes of losses, and what polls ask for.
+  std::array<double, 2> loss_and_action_ = {};
   uint64_t loss_ticket_ = 0;
-  int together_at_ = -1;  // the iteration of the last bring_together()
+  std::optional<SolverAction> agreed_;  // in the iteration that is done
+  int together_at_ = -1;                // the iteration of the last bring_together()
   double loss_scale_ = 1;
   std::optional<LossScaler> scaler_;                    // none: the program sets loss_scale_
   std::vector<DataSource*> sources_;                    // of net_

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "core/data_source.hpp"
 #include "core/dispatch.hpp"
@@ -29,6 +30,9 @@
 
 namespace crema {
 namespace {
+
+/// In sums over the processes: one asks for a stop. Less: so many ask for a snapshot.
+constexpr double kStop = 1e9;
 
 /// All elements become means over the processes.
 void take_mean(Communicator& processes, Tensor& tensor) {
@@ -207,10 +211,13 @@ void Trainer::meet() {
   std::vector<std::string> names;
   for (int rank = 0; rank < all.size(); ++rank) names.push_back(all.name_of(rank));
   const bool is_divided = param_->batch_semantics() == SolverParameter::DIVIDED;
-  context_.log(Severity::info, text(all.size(), " processes train together: ", joined(names),
-                                    ". Each takes batches of ", records, " records, all of them ",
-                                    records * all.size(), " (batch_semantics: ",
-                                    is_divided ? "DIVIDED" : "PER_PROCESS", ")"));
+  const std::string batches =
+      records == 0
+          ? ""
+          : text(" Each takes batches of ", records, " records, all of them ", records * all.size(),
+                 " (batch_semantics: ", is_divided ? "DIVIDED" : "PER_PROCESS", ").");
+  context_.log(Severity::info,
+               text(all.size(), " processes train together: ", joined(names), ".", batches));
 }
 
 void Trainer::set_processes_of_layers(Communicator* processes) {
@@ -238,11 +245,22 @@ void Trainer::in_first(const std::function<void()>& write) const {
   if (!failure.empty()) throw Error("in ", processes_->name_of(0), ": ", failure);
 }
 
+SolverAction Trainer::asked() {
+  const auto own = [&] { return hooks_.poll ? hooks_.poll() : SolverAction::none; };
+  if (!processes_) return own();
+  // The last iteration has agreed with its loss, so that none waits for that alone.
+  if (const auto agreed = std::exchange(agreed_, {})) return *agreed;
+  return static_cast<SolverAction>(agree(static_cast<int>(own())));
+}
+
 void Trainer::begin_exchange(double loss) {
   // In front of the gradients, so that it is known when the first of them come.
-  mean_loss_ = loss;
+  const SolverAction asks = hooks_.poll ? hooks_.poll() : SolverAction::none;
+  loss_and_action_ = {loss, asks == SolverAction::stop       ? kStop
+                            : asks == SolverAction::snapshot ? 1
+                                                             : 0};
   loss_ticket_ = processes_->start_all_reduce(
-      {.values = &mean_loss_, .count = 1, .dtype = DType::f64, .factor = 1.0 / processes_->size()});
+      {.values = loss_and_action_.data(), .count = 2, .dtype = DType::f64});
   if (exchange_) exchange_->begin();
 }
 
@@ -250,7 +268,10 @@ double Trainer::loss_of_all(double own) {
   Communicator& all = *processes_;
   if (exchange_) exchange_->end_backward();
   all.wait(loss_ticket_);
-  const double mean = mean_loss_;
+  const double mean = loss_and_action_[0] / all.size();
+  agreed_ = loss_and_action_[1] >= kStop ? SolverAction::stop
+            : loss_and_action_[1] >= 1   ? SolverAction::snapshot
+                                         : SolverAction::none;
   if (std::isfinite(mean)) return mean;
   if (exchange_) exchange_->finish();
   const std::vector<std::string> failed = all.all_gather(std::isfinite(own) ? "" : "failed");

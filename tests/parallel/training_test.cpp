@@ -229,7 +229,7 @@ TEST_F(TrainingTest, AStoppedRunOfTwoGoesOnWithTheStatesOfItsLayers) {
   const std::string settings = "momentum: 0.9 snapshot: 2 ";
   const std::string file = solver("carried", kLstm, settings);
   const ProcessesOutput stopped =
-      train(2, text("--f64 --by=poll --rank=1 --at=2 ", file, " ", folder_ / "half"));
+      train(2, text("--f64 --by=poll --rank=1 --at=1 ", file, " ", folder_ / "half"));
   ASSERT_EQ(stopped.status, 0) << stopped.text;
   EXPECT_TRUE(stopped.says("ended at 2")) << stopped.text;
   const ProcessesOutput resumed = train(2, text("--f64 --resume ", file, " ", folder_ / "resumed"));

@@ -64,6 +64,7 @@ class MpiCommunicator : public Communicator {
   bool joined_ = false, ends_ = false;
   std::string failure_;  // "": none
   std::atomic<int> abort_status_ = -1;
+  std::atomic<bool> waited_for_ = false;
 
   // Of the thread alone.
   std::unique_ptr<Messages> beats_;
