@@ -69,6 +69,7 @@ void log(Severity severity, const std::string& message, Place place) {
 bool is_shown(const Screen& screen, Severity severity) {
   if (severity == Severity::debug && !VLOG_IS_ON(1)) return false;
   const int level = level_of(severity);
+  if (screen.loudness == Loudness::silent && level < google::GLOG_ERROR) return false;
   if (screen.loudness == Loudness::quiet && level < google::GLOG_WARNING) return false;
   return level >= FLAGS_minloglevel && (screen.shows_all || level >= screen.least_shown);
 }
@@ -170,17 +171,18 @@ bool shows_plain_lines() { return screen().plain; }
 void set_loudness(Loudness loudness) {
   screen().loudness = loudness;
   if (loudness == Loudness::verbose) FLAGS_v = std::max(FLAGS_v, 1);
-  if (loudness != Loudness::quiet || screen().plain) return;
+  if (loudness > Loudness::quiet || screen().plain) return;
+  const int least = loudness == Loudness::quiet ? google::GLOG_WARNING : google::GLOG_ERROR;
   // The files have all lines, but there are none with --logtostderr.
   if (FLAGS_logtostderr) {
-    FLAGS_minloglevel = std::max<int>(FLAGS_minloglevel, google::GLOG_WARNING);
+    FLAGS_minloglevel = std::max<int>(FLAGS_minloglevel, least);
   } else if (FLAGS_alsologtostderr) {
     FLAGS_alsologtostderr = false;
-    FLAGS_stderrthreshold = google::GLOG_WARNING;
+    FLAGS_stderrthreshold = least;
   }
 }
 
-bool shows_lines() { return screen().plain && screen().loudness != Loudness::quiet; }
+bool shows_lines() { return screen().plain && screen().loudness > Loudness::quiet; }
 
 void say(Severity severity, const std::string& message, Place place) {
   const std::string line = printable_message(message);
@@ -239,7 +241,7 @@ bool ProgressLine::due(bool last) const {
 }
 
 void ProgressLine::draw(const std::vector<Field>& fields) {
-  if (screen().loudness == Loudness::quiet) return;
+  if (screen().loudness < Loudness::usual) return;
   constexpr size_t kLastAndEcho = 3;
   const size_t columns = terminal_columns() - kLastAndEcho;
   if (columns != columns_) {

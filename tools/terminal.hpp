@@ -22,11 +22,12 @@ size_t terminal_columns();
 void use_plain_lines();
 bool shows_plain_lines();
 
-/// How much a command says: warnings and errors alone, what it does usually, or all of its log. The
-/// files of the log have all in any case. To be called once, before other threads write to the log.
-enum class Loudness : uint8_t { quiet, usual, verbose };
+/// How much a command says: errors alone, warnings too, what it does usually, or all of its log.
+/// The files of the log have all in any case. To be called once, before other threads write to the
+/// log.
+enum class Loudness : uint8_t { silent, quiet, usual, verbose };
 void set_loudness(Loudness loudness);
-/// Whether lines for the user are shown: plain ones on a terminal, and not with Loudness::quiet.
+/// Whether lines for the user are shown: plain ones on a terminal, from Loudness::usual on.
 bool shows_lines();
 
 /// Whether stderr takes colours: a terminal that is not dumb, and no NO_COLOR in the environment.

@@ -16,6 +16,7 @@
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
 #include "tools/flags.hpp"
+#include "tools/processes.hpp"
 #include "tools/required_data.hpp"
 #include "tools/run_recording.hpp"
 #include "tools/run_start.hpp"
@@ -108,7 +109,7 @@ std::vector<RunRecord> tests_before(const Solver& solver) {
   }
 }
 
-int train(const std::vector<std::string>& given_arguments) {
+int train(const Processes& processes, const std::vector<std::string>& given_arguments) {
   std::vector<std::string> arguments = given_arguments;
   if (FLAGS_solver.empty() && arguments.size() == 1 && !called_as_caffe()) {
     FLAGS_solver = arguments[0];
@@ -118,8 +119,8 @@ int train(const std::vector<std::string>& given_arguments) {
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "resume", FLAGS_resume);
   exclusive_flags("quiet", FLAGS_quiet, "verbose", FLAGS_verbose);
-  if (FLAGS_quiet) set_loudness(Loudness::quiet);
-  if (FLAGS_verbose) set_loudness(Loudness::verbose);
+  if (FLAGS_quiet && processes.is_first()) set_loudness(Loudness::quiet);
+  if (FLAGS_verbose && processes.is_first()) set_loudness(Loudness::verbose);
   SolverParameter given;
   SourceMap source;
   read_text_proto(required_flag("solver", FLAGS_solver), given, &source);
@@ -137,12 +138,15 @@ int train(const std::vector<std::string>& given_arguments) {
   options.keep_scores = recording.wanted();
 
   const bool wants_gpu = param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
-  Context context(context_options(wants_gpu, param.device_id()));
+  ContextOptions how = context_options(wants_gpu, param.device_id());
+  processes.share_machine(how);
+  Context context(std::move(how));
+  options.processes = processes.communicator();
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
   const bool is_continued = continues(param, source);
   OtherRun other;
   // --resume goes on with the snapshots that have the prefix.
-  if (!is_continued || !FLAGS_resume)
+  if (processes.is_first() && (!is_continued || !FLAGS_resume))
     other.look_for(param, source, FLAGS_snapshot,
                    FLAGS_sigint_effect == "snapshot" || FLAGS_sighup_effect == "snapshot");
   if (is_continued) options.weights.emplace();  // a snapshot has its own
@@ -189,6 +193,10 @@ int train(const std::vector<std::string>& given_arguments) {
   return signal == 0 ? 0 : 128 + signal;  // as shells do
 }
 
+int train_in_processes(const std::vector<std::string>& arguments) {
+  return in_processes([&](const Processes& processes) { return train(processes, arguments); });
+}
+
 }  // namespace
 
 extern const Command kTrain = {
@@ -220,6 +228,10 @@ extern const Command kTrain = {
     "snapshot. A run that continues goes on in its folder. --run_dir=none, or called as caffe: "
     "none.\n"
     "\n"
+    "mpirun -np 4 crema train ... trains in four processes, on one machine or on several: each\n"
+    "takes its part of the data, and all of them have the same weights (tools/parallel.md). The\n"
+    "first one logs, and writes all files.\n"
+    "\n"
     "A run does not write over the snapshots of another one: it is an error without --overwrite,\n"
     "which removes the states of the other run, its best and its last once the run has a snapshot\n"
     "of its own.\n"
@@ -233,8 +245,8 @@ extern const Command kTrain = {
      "threads", "engine",        "tune",          "tuning_file", "seed",           "plugin",
      "fuse",    "memory_budget", "level",         "stage",       "sigint_effect",  "sighup_effect",
      "set",     "freeze",        "allow_no_loss", "overwrite",   "no_cuda_graphs", "device_jpeg",
-     "quiet",   "verbose",       "run_dir"},
-    train,
+     "quiet",   "verbose",       "run_dir",       "rank_timeout"},
+    train_in_processes,
     1,
     NetUse::runs};
 

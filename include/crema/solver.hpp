@@ -11,6 +11,7 @@
 
 namespace crema {
 
+class Communicator;     // src/parallel/communicator.hpp
 class SolverParameter;  // proto/solver.proto
 class SourceMap;        // src/model/source_map.hpp
 class Trainer;          // src/solver/trainer.hpp
@@ -57,6 +58,10 @@ struct SolverOptions {
   /// one with lr_policy "plateau", which needs the loss, or with debug_info. False: each one is
   /// done before the next begins, as on the CPU.
   bool queues_ahead = true;
+  /// The processes that train together, each with a solver of the same settings, net and data
+  /// (tools/parallel.md). All of them call the same functions in the same order. Process 0 writes
+  /// the snapshots; reports of iterations and tests are of all of them. Null: this process alone.
+  std::shared_ptr<Communicator> processes = {};
 };
 
 /// A request to a running solver; the result of Solver::poll.

@@ -4,6 +4,7 @@
 #include "layer_support/options.hpp"
 #include "layer_support/passes.hpp"
 #include "layer_support/unused_settings.hpp"
+#include "parallel/communicator.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -48,7 +49,7 @@ BatchNormLayer::BatchNormLayer(const LayerInit& init, const Settings& settings)
 BatchNormLayer::Settings BatchNormLayer::settings_of(const LayerInit& init) {
   const BatchNormParameter& settings = init.param.batch_norm_param();
   return {settings.has_use_global_stats() ? settings.use_global_stats() : init.phase == Phase::test,
-          settings.moving_average_fraction(), settings.eps(), settings.relu()};
+          settings.moving_average_fraction(), settings.eps(), settings.relu(), settings.sync()};
 }
 
 void BatchNormLayer::setup(Blobs bottom, Blobs) {
@@ -212,6 +213,16 @@ Normalize<T> BatchNormLayer::normalize(const ComputeDevice& device) {
           end.relu};
 }
 
+double BatchNormLayer::count_of_all() const {
+  const int processes = processes_ != nullptr ? processes_->size() : 1;
+  return static_cast<double>(channel_count_) * processes;
+}
+
+void BatchNormLayer::add_processes(double* sums, int64_t count) const {
+  if (processes_ != nullptr)
+    processes_->all_reduce({.values = sums, .count = count, .dtype = DType::f64});
+}
+
 void BatchNormLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) {
   if (is_empty()) return;
   dispatch_float(dtype(), [&]<class T>(T) {
@@ -221,11 +232,19 @@ void BatchNormLayer::run_forward(const ComputeDevice& device, Blobs bottom, Blob
     if (settings_.stored) {
       for_each(HostSide(), channels_, kPassGrain, take_stored<T>(device, norm.statistics));
     } else {
-      const double count = static_cast<double>(channel_count_);
-      channel_sums(HostSide(), view_, kPassGrain, ValueTerm<T>{x},
-                   StoreMean{count, norm.statistics.mean});
+      // The memory of `channels` pairs.
+      double* const both = device.change<double>(means_);
+      auto* const sums = reinterpret_cast<SumPair*>(both);
+      const auto keep = [sums](int64_t c, const SumPair& of_channel) { sums[c] = of_channel; };
+      channel_sums(HostSide(), view_, kPassGrain, ValueTerm<T>{x}, keep);
+      add_processes(both, 2 * channels_);
+      for (int64_t c = 0; c < channels_; ++c)
+        StoreMean{count_of_all(), norm.statistics.mean}(c, sums[c]);
       channel_sums(HostSide(), view_, kPassGrain, SquaredDeviation<T>{x, norm.statistics.mean},
-                   store_variance<T>(device, norm.statistics));
+                   keep);
+      add_processes(both, 2 * channels_);
+      const StoreVariance<T> store = store_variance<T>(device, norm.statistics);
+      for (int64_t c = 0; c < channels_; ++c) store(c, sums[c]);
     }
     if (const Blob* const other = summand(bottom)) {
       const T* const add = device.read<T>(other->data);
@@ -253,10 +272,11 @@ void BatchNormLayer::run_backward(const ComputeDevice& device, Blobs top,
     T* const of_bias = gradient_of<T>(device, ending().bias);
     T* const of_scale = gradient_of<T>(device, ending().scale);
     if (depends || of_bias || of_scale) {
-      channel_sums(
-          HostSide(), view_, kPassGrain, in,
-          StoreGradients<T>{static_cast<double>(channel_count_), means, of_bias, of_scale});
+      channel_sums(HostSide(), view_, kPassGrain, in,
+                   StoreGradients<T>{count_of_all(), means, of_bias, of_scale});
     }
+    // The gradients of scale and bias are those of this process, as all gradients are here.
+    if (depends) add_processes(device.change<double>(means_), 2 * channels_);
     const size_t other = in_place_bottom();
     T* const dx = propagate[0] ? device.overwrite<T>(bottom[0]->diff) : nullptr;
     T* const d_add =

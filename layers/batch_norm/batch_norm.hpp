@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/device_run.hpp"
+#include "core/over_processes.hpp"
 #include "crema/context.hpp"
 #include "layer_support/channel_passes.hpp"
 #include "layer_support/summand.hpp"
@@ -13,7 +14,7 @@
 
 namespace crema {
 
-class BatchNormLayer : public TwoSidedLayer {
+class BatchNormLayer : public TwoSidedLayer, public OverProcesses {
  public:
   /// What follows the normalization in the same pass: y = relu(scale * xhat + bias + summand()).
   /// Null: 1, 0. The parameters are the layer's own, or those of a Scale layer behind it.
@@ -47,6 +48,14 @@ class BatchNormLayer : public TwoSidedLayer {
   std::string changes() const override {
     return settings_.stored || roles_.means == nullptr ? "" : "its statistics of all batches";
   }
+  /// With sync, in several processes: the statistics are those of all batches together. The
+  /// reference computes so, and no engine.
+  bool is_synchronized() const {
+    return settings_.sync && !settings_.stored && run().world_size > 1;
+  }
+  void set_processes(Communicator* processes) override {
+    processes_ = settings_.sync ? processes : nullptr;
+  }
   int64_t channels() const { return channels_; }
   /// Values of one channel.
   int64_t channel_count() const { return channel_count_; }
@@ -63,7 +72,7 @@ class BatchNormLayer : public TwoSidedLayer {
   template <class T>
   batch_norm::StoreVariance<T> store_variance(const ComputeDevice& device,
                                               const batch_norm::Statistics& of_batch) {
-    return {static_cast<double>(channel_count_),
+    return {count_of_all(),
             settings_.fraction,
             settings_.epsilon,
             roles_.means != nullptr && !run().recomputing,
@@ -93,6 +102,7 @@ class BatchNormLayer : public TwoSidedLayer {
     bool stored = false;  // use stored statistics, not the batch's
     double fraction = 0, epsilon = 0;
     bool relu = false;  // a ReLU of its own
+    bool sync = false;  // statistics over all processes
   };
   /// What a layer of this kind has, each nullptr where it is not there: `means`, `variances` and
   /// the `factor` that both are divided by (1 without it: moving averages); scale and bias of its
@@ -117,6 +127,10 @@ class BatchNormLayer : public TwoSidedLayer {
   static Settings settings_of(const LayerInit& init);
   template <class T>
   batch_norm::Normalize<T> normalize(const ComputeDevice& device);
+  /// Values of one channel, in all processes whose statistics are one.
+  double count_of_all() const;
+  /// Sums over these processes, in place.
+  void add_processes(double* sums, int64_t count) const;
 
   // batch_norm_device.cpp
   template <class T>
@@ -132,6 +146,7 @@ class BatchNormLayer : public TwoSidedLayer {
 
   Settings settings_;
   Roles roles_;
+  Communicator* processes_ = nullptr;  // null: the batch of this process alone
   int64_t channels_ = 1, channel_count_ = 0;
   // Of the reference and of devices.
   Tensor mean_{Shape{0}, DType::f64}, inverse_deviation_{Shape{0}, DType::f64};  // (channels)

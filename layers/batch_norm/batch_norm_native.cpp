@@ -14,7 +14,12 @@ namespace {
 
 class BatchNormKernel : public NativeKernel<BatchNormLayer> {
  public:
-  static std::vector<Option> options(const BatchNormLayer&, Blobs bottom, Blobs top, std::string&) {
+  static std::vector<Option> options(const BatchNormLayer& norm, Blobs bottom, Blobs top,
+                                     std::string& why) {
+    if (norm.is_synchronized()) {
+      why = "sync: true is computed by the reference alone";
+      return {};
+    }
     return same_format_options(bottom, top, DType::f32, true);
   }
 

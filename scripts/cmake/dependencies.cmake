@@ -1,4 +1,4 @@
-# Every library Crema stands on. After this file CREMA_HAS_ONEDNN, CREMA_HAS_CUDA, CREMA_HAS_HTTPLIB
+# Every library Crema stands on. After this file CREMA_HAS_ONEDNN, CREMA_HAS_CUDA, CREMA_HAS_HTTPLIB, CREMA_HAS_MPI
 # and CREMA_HAS_YAML are ON or OFF.
 
 # Stops where `found` is not true: names the library, Debian's packages that have it, and the option
@@ -105,6 +105,17 @@ if(NOT CREMA_HTTPLIB STREQUAL "OFF")
   elseif(CREMA_HTTPLIB STREQUAL "ON")
     message(FATAL_ERROR "CREMA_HTTPLIB=ON, but cpp-httplib 0.11 or later was not found; on Debian and Ubuntu: \
 apt install libcpp-httplib-dev")
+  endif()
+endif()
+
+set(CREMA_HAS_MPI OFF)
+if(NOT CREMA_MPI STREQUAL "OFF")
+  find_package(MPIC)
+  if(MPIC_FOUND)
+    set(CREMA_HAS_MPI ON)
+  elseif(CREMA_MPI STREQUAL "ON")
+    message(FATAL_ERROR "CREMA_MPI=ON, but the C library of MPI was not found; on Debian and Ubuntu: \
+apt install libopenmpi-dev openmpi-bin")
   endif()
 endif()
 

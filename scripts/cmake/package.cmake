@@ -139,6 +139,7 @@ crema_add_libraries(CREMA_HAS_YAML "${YamlCpp_LIBRARY}")
 if(CppHttplib_LIBRARY)
   crema_add_libraries(CREMA_HAS_HTTPLIB "${CppHttplib_LIBRARY}")
 endif()
+crema_add_libraries(CREMA_HAS_MPI "${MPIC_LIBRARY}")
 crema_add_libraries(CREMA_HAS_ONEDNN "${OneDNN_LIBRARY}")
 crema_add_libraries(CREMA_HAS_CUDA "${CUDA_cublas_LIBRARY}" "${CUDA_cublasLt_LIBRARY}" "${CUDNN_LIBRARY}"
   "${CUDA_cudart_static_LIBRARY}")

@@ -33,7 +33,8 @@ target_compile_definitions(crema_test_base INTERFACE
   CREMA_BUILT_WITH_LEVELDB=$<BOOL:${CREMA_LEVELDB}>
   CREMA_BUILT_WITH_LIBARCHIVE=$<BOOL:${CREMA_LIBARCHIVE}>
   CREMA_BUILT_WITH_ANNOTATIONS=$<BOOL:${CREMA_ANNOTATIONS}>
-  CREMA_BUILT_WITH_HTTPLIB=$<BOOL:${CREMA_HAS_HTTPLIB}>)
+  CREMA_BUILT_WITH_HTTPLIB=$<BOOL:${CREMA_HAS_HTTPLIB}>
+  CREMA_BUILT_WITH_MPI=$<BOOL:${CREMA_HAS_MPI}>)
 target_include_directories(crema_test_base INTERFACE "${PROJECT_SOURCE_DIR}/tests")
 if(TARGET crema_tool)
   target_compile_definitions(crema_test_base INTERFACE
@@ -142,7 +143,7 @@ set(crema_folders_in_core backend layer_support)
 set(crema_folders_in_net analysis)
 add_custom_target(unit_tests)
 
-foreach(area IN ITEMS ${crema_unit_areas} tools options)
+foreach(area IN ITEMS ${crema_unit_areas} tools options parallel)
   set(patterns "")
   foreach(folder IN ITEMS ${area} ${crema_folders_in_${area}})
     list(APPEND patterns "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp"
@@ -186,6 +187,7 @@ target_sources(test_net PRIVATE "${PROJECT_SOURCE_DIR}/tools/markdown.cpp"
 if(TARGET crema_tool)
   add_dependencies(test_tools crema_tool)
   add_dependencies(test_options crema_tool)
+  add_dependencies(test_parallel crema_tool parallel_runner)
   target_sources(test_tools PRIVATE "${PROJECT_SOURCE_DIR}/tools/markdown.cpp"
     "${PROJECT_SOURCE_DIR}/tools/columns.cpp" "${PROJECT_SOURCE_DIR}/tools/pages.cpp"
     "${PROJECT_SOURCE_DIR}/tools/signals.cpp" "${PROJECT_SOURCE_DIR}/tools/team.cpp" "${PROJECT_SOURCE_DIR}/tools/text.cpp"
@@ -236,6 +238,10 @@ if(sources)
   string(APPEND other_kernels ,net_ssd_test_0,net_ssd_train_0)
   crema_golden_test(winograd --engine=winograd --refuses=${other_kernels})
 endif()
+
+# What tests/parallel starts by mpirun.
+crema_test_program(parallel_runner "${PROJECT_SOURCE_DIR}/tests/parallel/runner/parallel_runner.cpp")
+target_compile_definitions(test_parallel PRIVATE CREMA_PARALLEL_RUNNER="$<TARGET_FILE:parallel_runner>")
 
 # Runs cases of ONNX's operators; scripts/onnx_backend_tests.py calls it.
 crema_test_program(onnx_runner "${PROJECT_SOURCE_DIR}/tests/onnx/runner/onnx_runner.cpp")

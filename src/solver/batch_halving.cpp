@@ -43,27 +43,46 @@ int64_t half_of(const std::string& layer, int64_t size) {
   return size / 2;
 }
 
-}  // namespace
+int64_t part_of(const std::string& layer, int64_t size, int64_t parts) {
+  if (size % parts != 0)
+    throw Error("the batch of layer '", layer, "' has ", size, " records, which ", parts,
+                " processes cannot share evenly");
+  return size / parts;
+}
 
-std::string halve_batches(NetParameter& net, NetOptions options) {
+/// Sets batch_size of all data layers by change(layer, size). `done`: "halved".
+template <class Change>
+std::string change_batches(NetParameter& net, NetOptions options, const char* done,
+                           const Change& change) {
   if (net.layers_size() > 0)
-    throw Error(
-        "the net is in an old form, whose batches cannot be halved; `crema "
-        "upgrade-net-proto-text OLD NEW` writes the current one");
+    throw Error("the net is in an old form, whose batches cannot be ", done,
+                "; `crema upgrade-net-proto-text OLD NEW` writes the current one");
   merge_state(net, options);
-  std::vector<std::string> done;
+  std::vector<std::string> changes;
   for (LayerParameter& layer : *net.mutable_layer()) {
     if (layer.bottom_size() > 0 || !in_state(layer, options)) continue;
     const auto [settings, field] = batch_setting(layer);
     if (settings == nullptr)
-      throw Error("the batch of layer '", layer.name(), "' (", layer.type(),
-                  ") cannot be halved: it reads no records by a batch_size");
-    const uint32_t size = settings->GetReflection()->GetUInt32(*settings, field);
-    settings->GetReflection()->SetUInt32(settings, field,
-                                         static_cast<uint32_t>(half_of(layer.name(), size)));
-    done.push_back(halved(layer.name(), size));
+      throw Error("the batch of layer '", layer.name(), "' (", layer.type(), ") cannot be ", done,
+                  ": it reads no records by a batch_size");
+    const int64_t size = settings->GetReflection()->GetUInt32(*settings, field);
+    const int64_t changed = change(layer.name(), size);
+    settings->GetReflection()->SetUInt32(settings, field, static_cast<uint32_t>(changed));
+    changes.push_back(text("'", layer.name(), "' from ", size, " to ", changed));
   }
-  return joined(done);
+  return joined(changes);
+}
+
+}  // namespace
+
+std::string halve_batches(NetParameter& net, NetOptions options) {
+  return change_batches(net, std::move(options), "halved", half_of);
+}
+
+std::string divide_batches(NetParameter& net, NetOptions options, int64_t parts) {
+  return change_batches(
+      net, std::move(options), "divided",
+      [&](const std::string& layer, int64_t size) { return part_of(layer, size, parts); });
 }
 
 std::vector<SampledLayer*> resizable_sources(Net& net) {

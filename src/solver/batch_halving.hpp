@@ -1,6 +1,7 @@
 // on_oom: HALVE_BATCH of the settings: a training net with batches of half the size.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,13 @@ class SampledLayer;  // data/batches/sampled_layer.hpp
 /// from 64 to 32".
 std::string halve_batches(NetParameter& net, NetOptions options);
 
-/// The same in a net that is made, from the present positions in the data on, and planned for the
-/// new batches. Error also where a layer carries states of a batch's samples to the next batch, or
-/// gives batches of one size alone; nothing has changed then. Errors of plan_next_batches().
+/// Divides them by `parts` in the same way, for as many processes.
+std::string divide_batches(NetParameter& net, NetOptions options, int64_t parts);
+
+/// As halve_batches() in a net that is made, from the present positions in the data on, and planned
+/// for the new batches. Error also where a layer carries states of a batch's samples to the next
+/// batch, or gives batches of one size alone; nothing has changed then. Errors of
+/// plan_next_batches().
 std::string halve_batches(Net& net);
 
 /// The data layers of the net, which all can give batches of other sizes. Error as above, where

@@ -20,8 +20,9 @@ struct EpochLength {
 };
 
 /// By the data layer whose records take the most iterations, as several layers may read parts of
-/// the same samples. Layers count that take each record once in an epoch. None without one.
-std::optional<EpochLength> epoch_length(const Net& net, int iter_size);
+/// the same samples. Layers count that take each record once in an epoch. None without one. An
+/// iteration is so many passes, of all processes together.
+std::optional<EpochLength> epoch_length(const Net& net, int64_t passes);
 
 /// The iterations of so many epochs, rounded up.
 double iterations_of(double epochs, const EpochLength& length);

@@ -19,6 +19,7 @@
 #include "model/hdf5_file.hpp"
 #include "model/model_folders.hpp"
 #include "model/whole_file.hpp"
+#include "onnx/importing/net_file.hpp"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
 #include "solver/snapshot_files.hpp"
@@ -131,6 +132,18 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
         "or remove test_iter")
         .at(source.position("test_iter"));
   return nets;
+}
+
+std::shared_ptr<NetParameter> message_of(NetSource& net, const SourceMap& solver) {
+  if (net.changed) return std::make_shared<NetParameter>(*net.changed);
+  auto message = std::make_shared<NetParameter>();
+  if (net.inlined) {
+    *message = *net.inlined;
+    net.source = solver.nested(net.place);
+  } else {
+    read_net(net.file, *message, &net.source);
+  }
+  return message;
 }
 
 bool is_of_fork(int field_number) {
@@ -312,6 +325,13 @@ void note_others(const SolverParameter& param, std::vector<std::string>& notes) 
   if (!percents.empty() && *std::ranges::max_element(percents) < 1)
     notes.push_back(text("the solver's stepvalue_percent ", joined(percents),
                          ": all steps lie in the first hundredth of the run; half of it is 50"));
+  const bool averages = param.parallel_mode() != SolverParameter::GRADIENTS;
+  note_unread(param.has_average_every(), averages, "average_every",
+              "parallel_mode: LOCAL or GOSSIP", notes);
+  note_unread(param.has_gossip_partners(), param.parallel_mode() == SolverParameter::GOSSIP,
+              "gossip_partners", "parallel_mode: GOSSIP", notes);
+  note_unread(param.has_gradient_type(), !averages, "gradient_type", "parallel_mode: GRADIENTS",
+              notes);
   const bool goes_back = param.on_nan() == SolverParameter::ROLLBACK;
   note_unread(param.has_rollback_factor(), goes_back, "rollback_factor", "on_nan: ROLLBACK", notes);
   note_unread(param.has_rollback_most(), goes_back, "rollback_most", "on_nan: ROLLBACK", notes);
@@ -386,6 +406,7 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
     if (!holds) throw Error(name, " ", value, " must ", must).at(source.position(name));
   };
   need(param.iter_size() > 0, "iter_size", param.iter_size(), "be at least 1");
+  need(param.average_every() > 0, "average_every", param.average_every(), "be at least 1");
   need(param.average_loss() > 0, "average_loss", param.average_loss(), "be at least 1");
   need(param.max_iter() >= 0, "max_iter", param.max_iter(), "not be negative");
   need(param.test_interval() >= 0, "test_interval", param.test_interval(), "not be negative");

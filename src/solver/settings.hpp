@@ -36,6 +36,9 @@ struct SolverNets {
 SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& options,
                         const SourceMap& source);
 
+/// The message of the net, to be changed. The source of `net` is set.
+std::shared_ptr<NetParameter> message_of(NetSource& net, const SourceMap& solver);
+
 /// Whether a setting of the solver with that number is a fork's, by the ranges that
 /// proto/common.proto gives.
 bool is_of_fork(int field_number);

@@ -314,11 +314,8 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
       cursor->set_records(static_cast<uint64_t>(records->second));
     }
   }
-  for (const auto& [name, tensors] : cursors.states) {
-    auto* record = state.add_layer_state();
-    record->set_layer(name);
-    for (const Tensor& tensor : tensors) save_values(tensor, *record->add_state());
-  }
+  save_layer_states(cursors.states, state);
+  if (run.processes > 1) state.set_processes(run.processes);
   state.set_seed(run.seed);
   for (const auto& [problem, choice] : run.train->context().tuner().choices()) {
     auto* record = state.add_tuning();
@@ -547,6 +544,31 @@ void check_state(const SolverState& state, const TrainingState& run) {
   }
 }
 
+namespace {
+
+/// What the layers of this process begin with. The states of samples are of the batches of one
+/// process: other numbers of processes begin without them.
+std::map<std::string, std::vector<Tensor>> states_of_rank(const SolverState& state,
+                                                          const TrainingState& run) {
+  std::map<std::string, std::vector<Tensor>> states = layer_states(state);
+  const int saved = std::max(1, state.processes());
+  if (saved != run.processes) {
+    for_carrying_layers(run, [&](const std::string& name, const CarriesState& layer) {
+      if (layer.is_of_batch()) states.erase(name);
+    });
+  } else if (run.rank > 0) {
+    const std::string prefix = text("rank", run.rank, "/");
+    std::map<std::string, std::vector<Tensor>> own;
+    for (auto& [name, tensors] : states) {
+      if (name.starts_with(prefix)) own[name.substr(prefix.size())] = std::move(tensors);
+    }
+    return own;
+  }
+  return states;
+}
+
+}  // namespace
+
 void restore_state(const SolverState& state, TrainingState& run) {
   const auto& segments = run.train->params().segments();
   int blob = 0;
@@ -566,17 +588,7 @@ void restore_state(const SolverState& state, TrainingState& run) {
   for (const auto& cursor : state.data_cursor()) {
     cursors.of[cursor.layer()] = {cursor.epoch(), cursor.position()};
   }
-  for (const auto& record : state.layer_state()) {
-    auto& tensors = cursors.states[record.layer()];
-    for (const BlobProto& saved : record.state()) {
-      const bool doubles = saved.double_data_size() > 0;
-      tensors.emplace_back(blob_shape(saved), doubles ? DType::f64 : DType::f32);
-      if (blob_count(saved) != tensors.back().count())
-        throw Error("the state of layer '", record.layer(), "' has ", blob_count(saved),
-                    " values for the shape ", blob_shape(saved).str(), "; the file is damaged");
-      load_values(saved, tensors.back());
-    }
-  }
+  cursors.states = states_of_rank(state, run);
   restart_others(run, cursors);
   restart_changed(state, run, cursors);
   set_data_cursors(run, cursors);

@@ -46,6 +46,7 @@ struct TrainingState {
   std::vector<Net*> tests;
   /// What to save; null: the present positions of the data sources and states of the layers.
   const RecordCursors* cursors = nullptr;
+  int rank = 0, processes = 1;             // of those that train together
   const SnapshotKeeper* keeper = nullptr;  // what to save of other snapshots; null: nothing
   const EarlyStop* early_stop = nullptr;   // to save; null: nothing
   std::optional<double> seconds;           // of max_hours, to save
@@ -57,6 +58,10 @@ struct TrainingState {
 
 /// The positions of the data sources of the run's nets, and what their layers carry.
 RecordCursors data_cursors(const TrainingState& run);
+/// What layers carry, as a state has it, by the layer's name there.
+std::map<std::string, std::vector<Tensor>> layer_states(const SolverState& state);
+void save_layer_states(const std::map<std::string, std::vector<Tensor>>& states,
+                       SolverState& state);
 /// Sets data sources and layers to these. Those that are not named keep theirs.
 void set_data_cursors(const TrainingState& run, const RecordCursors& cursors);
 

@@ -93,6 +93,7 @@ std::optional<Solver::Best> SnapshotKeeper::best() const {
 }
 
 bool SnapshotKeeper::remove(int iteration, Context& context) const {
+  if (!removes_) return true;
   const std::string stem = snapshot_stem(prefix_, iteration), format = hdf5_ ? ".h5" : "";
   // The state goes first: there is never one without its weights.
   std::vector<const char*> endings = {".solverstate", ".caffemodel"};

@@ -43,6 +43,8 @@ class SnapshotKeeper {
   /// that are too many; a file that cannot be removed is a warning, and is tried again after the
   /// next snapshot.
   void written(int iteration, std::optional<double> value, Context& context);
+  /// Another process writes the files, and removes them.
+  void leave_files() { removes_ = false; }
 
   /// The run has gone back before the snapshots of these iterations: removes their states, so that
   /// no run continues from them. Their weights stay, until the run writes them anew.
@@ -72,6 +74,7 @@ class SnapshotKeeper {
   int keep_;
   TestOutput output_;  // snapshot_best
   size_t best_count_;
+  bool removes_ = true;
   bool averages_;               // each snapshot has an average of the weights
   std::vector<int> test_iter_;  // batches of each test net
   std::vector<int> written_;    // iterations of the snapshots on disk, in the order of writing

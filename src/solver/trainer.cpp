@@ -25,6 +25,7 @@
 #include "solver/batch_halving.hpp"
 #include "solver/early_stop.hpp"
 #include "solver/epochs.hpp"
+#include "solver/gradient_exchange.hpp"
 #include "solver/idle_settings.hpp"
 #include "solver/in_test_net.hpp"
 #include "solver/named_sizes.hpp"
@@ -58,19 +59,6 @@ std::vector<std::string> scores_of(const NetSource& net) {
   NetParameter read;
   read_net(net.file, read);
   return score_blobs(read, net.options);
-}
-
-/// The message of the net, to be changed.
-std::shared_ptr<NetParameter> message_of(NetSource& net, const SourceMap& solver) {
-  if (net.changed) return std::make_shared<NetParameter>(*net.changed);
-  auto message = std::make_shared<NetParameter>();
-  if (net.inlined) {
-    *message = *net.inlined;
-    net.source = solver.nested(net.place);
-  } else {
-    read_net(net.file, *message, &net.source);
-  }
-  return message;
 }
 
 /// Sets the fields of the net that the caller gave. Returns lines for the log.
@@ -147,6 +135,7 @@ void Trainer::build_from(const SolverParameter& param, const SourceMap& source,
     }
     if (param.ema_decay() > 0) average_ = std::make_unique<WeightAverage>(*net_);
     prepare_snapshots();
+    meet();
   } catch (Error& error) {
     error.at({source.file(), 0, 0});
     throw;
@@ -178,7 +167,8 @@ void Trainer::take_settings(const SolverParameter& param, const SourceMap& sourc
   keeper_ = std::make_unique<SnapshotKeeper>(param, prefix_);
   early_stop_ = std::make_unique<EarlyStop>(param);
   tries_memory_ = param.on_oom() == SolverParameter::HALVE_BATCH;
-  if (takes_snapshots(param)) {
+  take_processes(options, source);
+  if (is_first() && takes_snapshots(param)) {
     // That of an installed model is made when the nets are known to work.
     if (!is_folder_of_model(prefix_)) check_snapshot_place(prefix_, param, 0, 0, 0);
   }
@@ -218,6 +208,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
   nets.train.options.parameter_copies = rule_->history_count() + (param.ema_decay() > 0 ? 1 : 0);
   if (param.debug_info()) nets.train.options.fuse = false;
   nets.train.options.keep_all = options.keep_all;
+  divide_batches(nets.train, source);
   build_training_net(nets.train, source);
   take_epochs(source);
   const auto is_f16 = [](const Layer* layer) { return layer->activations() == DType::f16; };
@@ -239,6 +230,7 @@ void Trainer::build_nets(const SolverParameter& param, const SourceMap& source,
     if (param.debug_info()) set_debug_info(*test_nets_.back(), true);
   }
   test_iterations_ = nets.test_iterations;
+  divide_tests();
   for (size_t n = 0; param.eval_type() == "detection" && n < test_nets_.size(); ++n) {
     if (detection_outputs(*test_nets_[n]).empty())
       throw Error("eval_type \"detection\": test net ", n,
@@ -294,7 +286,7 @@ void Trainer::make_policy(const SourceMap& source) {
 void Trainer::take_epochs(const SourceMap& source) {
   if (!param_->has_max_epochs() && !param_->has_test_every_epochs()) return;
   const char* const field = param_->has_max_epochs() ? "max_epochs" : "test_every_epochs";
-  const auto length = epoch_length(*net_, param_->iter_size());
+  const auto length = epoch_length(*net_, param_->iter_size() * world_size());
   if (!length)
     throw Error(field,
                 " needs a data layer of the training net that takes each of its records "
@@ -326,7 +318,7 @@ void Trainer::take_epochs(const SourceMap& source) {
 void Trainer::prepare_snapshots() {
   keeper_->check(test_nets_);
   early_stop_->check(test_nets_, test_iterations_);
-  if (!takes_snapshots(*param_)) return;
+  if (!takes_snapshots(*param_) || !is_first()) return;
   make_folder_of_model(prefix_);
   const std::string note = check_snapshot_place(
       prefix_, *param_, saved_bytes(*net_, param_->snapshot_diff()),
@@ -346,7 +338,8 @@ void Trainer::prepare_snapshots() {
 
 void Trainer::begin_pass(int pass) {
   run_.iteration = static_cast<uint64_t>(iteration_);
-  run_.pass = static_cast<uint64_t>(pass);
+  // So many processes draw what one draws in as many passes.
+  run_.pass = static_cast<uint64_t>(pass * run_.world_size + run_.rank);
 }
 
 void Trainer::set_loss_scale(double scale) {
@@ -361,7 +354,7 @@ void Trainer::set_loss_scale(double scale) {
 int Trainer::max_iterations() const { return param_->max_iter(); }
 
 std::optional<double> Trainer::iterations_of_epoch() const {
-  const auto length = epoch_length(*net_, param_->iter_size());
+  const auto length = epoch_length(*net_, param_->iter_size() * world_size());
   if (!length) return {};
   return length->iterations();
 }
@@ -413,7 +406,7 @@ bool Trainer::is_over() {
     end_ = SolverEnd::early;
     note(Severity::info, text("the run ends early, at iteration ", iteration_,
                               ", as early_stop says: ", early_stop_->reason()));
-  } else if (param_->max_hours() > 0 && seconds() >= 3600 * param_->max_hours()) {
+  } else if (param_->max_hours() > 0 && agree(seconds() >= 3600 * param_->max_hours()) != 0) {
     settle(0);
     end_ = SolverEnd::time_over;
     note(Severity::info, text("the run ends at iteration ", iteration_, ", since the ",
@@ -471,7 +464,7 @@ void Trainer::advance() {
 }
 
 bool Trainer::asked_to_stop() {
-  const SolverAction action = hooks_.poll ? hooks_.poll() : SolverAction::none;
+  const SolverAction action = asked();
   const bool stop = action == SolverAction::stop;
   if (stop) end_ = SolverEnd::stopped;
   if (action != SolverAction::none) settle(0);
@@ -497,14 +490,19 @@ IterationReport Trainer::iterate() {
                                       policy_->plateau().minimum, ": lr = ", rate()));
   }
   report.rate = rate();
-  if (hooks_.before_update) hooks_.before_update();
+  if (hooks_.before_update) {
+    if (exchange_) exchange_->finish();
+    hooks_.before_update();
+  }
   update();
   ++iteration_;
+  if (processes_) average_weights();
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   for (DataSource* source : sources_) {
     report.data_wait += source->take_wait_seconds();
     // Several sources provide parts of the same samples, such as images and labels.
-    report.images = std::max(report.images, source->records_per_batch() * param_->iter_size());
+    report.images =
+        std::max(report.images, source->records_per_batch() * param_->iter_size() * world_size());
   }
   return report;
 }
@@ -517,11 +515,14 @@ double Trainer::run_passes() {
     begin_pass(pass);
     const double pass_loss = net_->forward();
     in_step_[0].look();
-    if (!std::isfinite(pass_loss)) throw_not_finite(*net_, iteration_, pass_loss);
+    // The others have to hear of it, behind the passes.
+    if (!std::isfinite(pass_loss) && !processes_) throw_not_finite(*net_, iteration_, pass_loss);
     loss += pass_loss;
+    if (processes_ && pass + 1 == param_->iter_size()) begin_exchange(loss / param_->iter_size());
     net_->backward();
   }
-  return loss / param_->iter_size();
+  loss /= param_->iter_size();
+  return processes_ ? loss_of_all(loss) : loss;
 }
 
 double Trainer::smoothed(double loss) {
@@ -544,6 +545,7 @@ UpdateStep Trainer::update_step() const {
 
 void Trainer::update() {
   const Span span(SpanKind::update, [] { return "update"; });
+  if (exchange_ && update_by_buckets()) return;
   ParameterArena& arena = net_->params();
   arena.settle_gradients();
   double norm = 0;

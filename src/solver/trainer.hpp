@@ -2,8 +2,10 @@
 // on a device, trainer_snapshots.cpp the snapshots.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,25 +19,28 @@
 
 namespace crema {
 
-class DataSource;      // core/data_source.hpp
-class Origin;          // proto/net.proto
-class MemoryError;     // core/memory_error.hpp
-class NotFiniteError;  // net/not_finite.hpp
-class Overrides;       // solver/overrides.hpp
-class EarlyStop;       // solver/early_stop.hpp
-class InStep;          // data/batches/in_step.hpp
-class RatePolicy;      // solver/rate_policy.hpp
-class SnapshotKeeper;  // solver/snapshot_keeper.hpp
-class SolverState;     // proto/solver.proto
-class UpdateRule;      // solver/update_rule.hpp
-class WeightAverage;   // solver/weight_average.hpp
-struct NetSource;      // solver/settings.hpp
-struct DeviceReport;   // core/device_report.hpp
-struct RecordCursor;   // core/data_source.hpp
-struct RecordCursors;  // solver/snapshot.hpp
-struct SavedSnapshot;  // solver/snapshot.hpp
-struct TrainingState;  // solver/snapshot.hpp
-struct UpdateStep;     // backend/update_math.hpp
+class Communicator;      // parallel/communicator.hpp
+class DataSource;        // core/data_source.hpp
+class Origin;            // proto/net.proto
+class MemoryError;       // core/memory_error.hpp
+class NotFiniteError;    // net/not_finite.hpp
+class Overrides;         // solver/overrides.hpp
+class EarlyStop;         // solver/early_stop.hpp
+class GradientExchange;  // solver/gradient_exchange.hpp
+class InStep;            // data/batches/in_step.hpp
+class RatePolicy;        // solver/rate_policy.hpp
+class SnapshotKeeper;    // solver/snapshot_keeper.hpp
+class SolverState;       // proto/solver.proto
+class UpdateRule;        // solver/update_rule.hpp
+class WeightAverage;     // solver/weight_average.hpp
+class DetectionScores;   // solver/average_precision.hpp
+struct NetSource;        // solver/settings.hpp
+struct DeviceReport;     // core/device_report.hpp
+struct RecordCursor;     // core/data_source.hpp
+struct RecordCursors;    // solver/snapshot.hpp
+struct SavedSnapshot;    // solver/snapshot.hpp
+struct TrainingState;    // solver/snapshot.hpp
+struct UpdateStep;       // backend/update_math.hpp
 
 class Trainer {
  public:
@@ -73,6 +78,8 @@ class Trainer {
 
  private:
   class TestScope;
+  /// What the batches of a test gave of each output.
+  struct TestSums;
   class TrialScope;
   class Timed;
 
@@ -143,7 +150,55 @@ class Trainer {
   /// What the run has done by itself, as the state of a snapshot says.
   void take_rescues(const SolverState& saved);
 
+  // trainer_processes.cpp: several processes that train together. Each function is called by all of
+  // them, but is_first().
+  /// Takes the communicator, and the rank of this process. Error for settings of one process alone.
+  void take_processes(const SolverOptions& options, const SourceMap& source);
+  /// With batch_semantics DIVIDED: the batches of the training net become those of one process.
+  void divide_batches(NetSource& train, const SourceMap& source);
+  /// The batches of each process in a test.
+  void divide_tests();
+  /// Before the first iteration: Error unless all processes train the same. All of them get the
+  /// parameters of the first.
+  void meet();
+  void check_records() const;
+  /// Gives the layers that compute over processes the communicator, or takes it from them.
+  void set_processes_of_layers(Communicator* processes);
+  int64_t world_size() const { return run_.world_size; }
+  /// Whether this process writes what the run writes.
+  bool is_first() const { return run_.rank == 0; }
+  /// The greatest of the values of all processes; `value` in one alone.
+  int agree(int value) const;
+  /// What a poll asks for in any of the processes.
+  SolverAction asked();
+  /// Runs `write` in the first process. Its Error is one in all of them.
+  void in_first(const std::function<void()>& write) const;
+  /// Before the last backward pass of an iteration: its loss, and gradients that are complete, go
+  /// to the other processes from now on.
+  void begin_exchange(double loss);
+  /// Behind that pass: the mean over the processes of the loss, `own` that of this one. Error where
+  /// it is not finite. The gradients are on their way, or come here.
+  double loss_of_all(double own);
+  /// Waits for the gradients of all processes, and updates by each bucket of them while the next
+  /// ones come. Where something looks at all of them first, it returns false, and does no update.
+  bool update_by_buckets();
+  /// Behind an update: the means of weights of the modes LOCAL and GOSSIP.
+  void average_weights();
+  void gossip();
+  /// Before a test or a snapshot: statistics, and with LOCAL or GOSSIP weights and histories,
+  /// become means over the processes, which then hold the same.
+  void bring_together();
+  /// Parameters and histories of the first process become those of all.
+  void share_state();
+  /// The test's values become means over the processes.
+  void merge_tests(TestReport& report, TestSums& sums) const;
+  void add_detections(const Tensor& rows, DetectionScores& scores) const;
+  /// What a snapshot holds of the state of layers, of all processes.
+  RecordCursors cursors_of_all(const TrainingState& state) const;
+  void compare_processes(const SolverState& saved) const;
+
   // trainer_trials.cpp.
+  void need_one_process() const;
   /// An iteration that no hook is told of, done.
   IterationReport tried_iteration();
   BatchResult try_batch(int64_t batch, const BatchTrial& trial, size_t memory);
@@ -188,8 +243,6 @@ class Trainer {
   bool test_due() const;
   /// As test(). Returns false if stopped.
   bool run_tests() { return test().size() == test_nets_.size() && !stopped_behind_tests_; }
-  /// What the batches of a test gave of each output.
-  struct TestSums;
   /// Runs one batch of the report's net and adds its values.
   void test_batch(TestReport& report, TestSums& sums);
   /// Says once that an output of a test net has no mean; Error if snapshot_best names it.
@@ -235,7 +288,14 @@ class Trainer {
   std::vector<std::unique_ptr<Net>> test_nets_;
   std::vector<int> test_iterations_;  // batches of each test net
   std::vector<Tensor> history_;
-  std::unique_ptr<WeightAverage> average_;  // null without ema_decay
+  std::unique_ptr<WeightAverage> average_;      // null without ema_decay
+  std::shared_ptr<Communicator> processes_;     // null: this process alone
+  std::unique_ptr<GradientExchange> exchange_;  // null without, and with LOCAL and GOSSIP
+  /// On its way: the sum over the processes of losses, and what polls ask for.
+  std::array<double, 2> loss_and_action_ = {};
+  uint64_t loss_ticket_ = 0;
+  std::optional<SolverAction> agreed_;  // in the iteration that is done
+  int together_at_ = -1;                // the iteration of the last bring_together()
   double loss_scale_ = 1;
   std::optional<LossScaler> scaler_;                    // none: the program sets loss_scale_
   std::vector<DataSource*> sources_;                    // of net_

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/source_map.hpp"
+#include "parallel/communicator.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "solver/early_stop.hpp"
@@ -59,6 +60,8 @@ TrainingState Trainer::training_state() {
   state.history = &history_;
   state.average = average_.get();
   state.train = net_.get();
+  state.rank = static_cast<int>(run_.rank);
+  state.processes = static_cast<int>(run_.world_size);
   for (auto& net : test_nets_) state.tests.push_back(net.get());
   state.cursors = before_test_.get();
   return state;
@@ -74,16 +77,19 @@ std::string Trainer::snapshot() {
 std::string Trainer::write_files(std::optional<double> best) {
   // In the middle of a test the net may hold the average.
   const WeightAverage::InNet weights(average_.get(), false);
+  bring_together();
   const SnapshotForm form{.hdf5 = param_->snapshot_format() == SolverParameter::HDF5,
                           .with_diffs = param_->snapshot_diff()};
   TrainingState state = training_state();
   state.best = best;
-  std::string path = write_snapshot(prefix_, state, form);
+  const RecordCursors cursors = cursors_of_all(state);
+  state.cursors = &cursors;
+  in_first([&] { write_snapshot(prefix_, state, form); });
   last_snapshot_ = iteration_;
   // First, so that PREFIX_last never leads to what the keeper removes.
-  if (!param_->snapshot_best().empty()) link_last();
+  if (!param_->snapshot_best().empty() && is_first()) link_last();
   keeper_->written(iteration_, best, context_);
-  return path;
+  return text(snapshot_stem(prefix_, iteration_), ".solverstate", form.hdf5 ? ".h5" : "");
 }
 
 void Trainer::keep_best(const std::vector<TestReport>& reports) {
@@ -121,7 +127,7 @@ void Trainer::write_best(double value) {
   TrainingState state = training_state();
   state.best = value;
   try {
-    write_present_weights(path, state);
+    in_first([&] { write_present_weights(path, state); });
     keeper_->set_best_file(path);
   } catch (const Error& error) {
     const bool tests_average = average_ && param_->ema_test();
@@ -184,9 +190,13 @@ void Trainer::compare_settings(const Origin& saved) const {
 
 std::string Trainer::resume() {
   settle(0);
-  SavedSnapshot found = newest_whole_snapshot(prefix_, average_ != nullptr, context_);
-  if (!found.path.empty()) restore_from(found);
-  return found.path;
+  SavedSnapshot found;
+  if (is_first()) found = newest_whole_snapshot(prefix_, average_ != nullptr, context_);
+  std::string path = found.path;
+  if (processes_) processes_->broadcast(path, 0);
+  if (path.empty()) return path;
+  is_first() ? restore_from(found) : restore(path);
+  return path;
 }
 
 void Trainer::restore(const std::string& solverstate) {
@@ -249,6 +259,8 @@ void Trainer::restore_from(SavedSnapshot& snapshot, bool back) {
     if (losses_.size() > static_cast<size_t>(param_->average_loss()))
       losses_.erase(losses_.begin(), losses_.end() - param_->average_loss());
     policy_->set_plateau(state.plateau);
+    compare_processes(saved);
+    share_state();
   } catch (Error& error) {
     error.at({snapshot.path, 0, 0});
     throw;

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "core/data_source.hpp"
-#include "data/batches/counted_once.hpp"
 #include "data/batches/in_step.hpp"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
@@ -13,6 +12,7 @@
 #include "solver/named_sizes.hpp"
 #include "solver/snapshot.hpp"
 #include "solver/snapshot_keeper.hpp"
+#include "solver/test_sums.hpp"
 #include "solver/trainer.hpp"
 #include "solver/weight_average.hpp"
 
@@ -60,24 +60,12 @@ bool Trainer::test_due() const {
   return param_->test_interval() > 0 && iteration_ % param_->test_interval() == 0;
 }
 
-struct Trainer::TestSums {
-  explicit TestSums(const Net& net) : counted_once(net.layers()) {
-    for (const std::string& output : net.outputs()) means[output];
-    for (const std::string& output : row_outputs(net)) means.erase(output);
-    for (const std::string& output : detection_outputs(net)) detections[output];
-  }
-
-  std::map<std::string, DetectionScores> detections;  // of outputs of DetectionEvaluate
-  std::map<std::string, std::vector<double>> means;   // of each value
-  CountedOnce counted_once;  // an image that comes again does not count in detections again
-  int batches = 0;
-};
-
 std::vector<TestReport> Trainer::test() {
   settle(0);
   stopped_behind_tests_ = false;
   std::vector<TestReport> reports;
   TestScope scope(*this);
+  bring_together();
   const WeightAverage::InNet averaged(average_.get(), param_->ema_test());
   for (size_t n = 0; n < test_nets_.size(); ++n) {
     if (test_iterations_[n] == 0) continue;
@@ -90,6 +78,7 @@ std::vector<TestReport> Trainer::test() {
       begin_pass(batch);
       in_test_net(n, [&] { test_batch(report, sums); });
     }
+    merge_tests(report, sums);
     report_outputs(sums, report);
     const std::optional<double> better = keeper_->better(report);
     report.is_best = better && keeper_->is_best(*better);
@@ -126,7 +115,7 @@ void Trainer::test_batch(TestReport& report, TestSums& sums) {
   sums.counted_once.next_batch();
   report.loss += net.forward() / batches;
   in_step_[n + 1].look();
-  for (auto& [output, scores] : sums.detections) scores.add(net.output(output));
+  for (auto& [output, scores] : sums.detections) add_detections(net.output(output), scores);
   // An output behind rows whose number differs from batch to batch has no mean either.
   for (auto entry = sums.means.begin(); entry != sums.means.end();) {
     auto& [output, means] = *entry;

@@ -79,7 +79,14 @@ IterationReport Trainer::tried_iteration() {
   return *tried_;
 }
 
+void Trainer::need_one_process() const {
+  if (processes_)
+    throw Error("rates and batches are tried in one process alone, and these are ",
+                run_.world_size);
+}
+
 RateCurve Trainer::try_rates(const RateTrial& trial) {
+  need_one_process();
   check(trial);
   settle(0);
   RateCurve curve;
@@ -132,6 +139,7 @@ BatchResult Trainer::try_batch(int64_t batch, const BatchTrial& trial, size_t me
 
 std::vector<BatchResult> Trainer::try_batches(const BatchTrial& trial,
                                               const std::function<void(const BatchResult&)>& each) {
+  need_one_process();
   if (trial.most < 1)
     throw Error("the largest batch to try is ", trial.most, "; give at least 1 record");
   if (trial.iterations < 1)

@@ -20,16 +20,12 @@
 namespace crema {
 namespace {
 
-void find_learning_runs(const ParameterArena& arena, std::vector<UpdateRun>& runs) {
-  runs.clear();
-  int64_t chunks = 0;
-  for (const ParameterArena::Segment& segment : arena.segments()) {
-    const Parameter& parameter = *segment.parameter;
-    if (!learns(parameter)) continue;
-    runs.push_back({segment.offset, segment.count, chunks, static_cast<double>(parameter.lr_mult),
-                    static_cast<double>(parameter.decay_mult)});
-    chunks += chunks_of(runs.back());
-  }
+void add_learning_run(const ParameterArena::Segment& segment, std::vector<UpdateRun>& runs) {
+  const Parameter& parameter = *segment.parameter;
+  if (!learns(parameter)) return;
+  const int64_t chunks = runs.empty() ? 0 : runs.back().first_chunk + chunks_of(runs.back());
+  runs.push_back({segment.offset, segment.count, chunks, static_cast<double>(parameter.lr_mult),
+                  static_cast<double>(parameter.decay_mult)});
 }
 
 /// A rule of AnyUpdateRule before it is made for an iteration.
@@ -264,7 +260,20 @@ bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history, con
     if (!finite) context_.device_run().clear();
     return finite;
   }
-  const UpdateRuns runs = runs_of(arena);
+  return update_runs(runs_of(arena), arena, history, step, average);
+}
+
+bool UpdateRule::update_part(const std::vector<size_t>& segments, ParameterArena& arena,
+                             std::vector<Tensor>& history, const UpdateStep& step,
+                             Tensor* average) {
+  runs_.clear();
+  for (const size_t segment : segments) add_learning_run(arena.segments()[segment], runs_);
+  return runs_.empty() || update_runs(known_runs(), arena, history, step, average);
+}
+
+bool UpdateRule::update_runs(const UpdateRuns& runs, ParameterArena& arena,
+                             std::vector<Tensor>& history, const UpdateStep& step,
+                             Tensor* average) {
   UpdateSettings settings;
   const AnyUpdateRule any = rule_at(step, settings);
   const ThreadScope threads(context_.threads());
@@ -324,7 +333,8 @@ UpdateRuns UpdateRule::known_runs() const {
 }
 
 UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
-  find_learning_runs(arena, found_);
+  found_.clear();
+  for (const ParameterArena::Segment& segment : arena.segments()) add_learning_run(segment, found_);
   const bool changed = found_ != runs_;
   if (changed) runs_.swap(found_);
   UpdateRuns result = known_runs();

@@ -53,10 +53,15 @@ class UpdateRule {
   /// for the result, and on a device nothing changes where a gradient was not finite.
   bool update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
               Tensor* average = nullptr);
-  /// The same on the device of the context, queued: the report of the device's run (DeviceRun) says
-  /// what was not finite, and after a failure nothing changes. If `most_norm` is not 0, gradients
-  /// are scaled down to this L2 norm. `loss_scale`, in memory of the device, has the factor of the
-  /// gradients, which is not in `most_norm` nor in the step; null: they have none.
+  /// The same of some segments alone, by their numbers, on the CPU. All parts together give what
+  /// update() gives.
+  bool update_part(const std::vector<size_t>& segments, ParameterArena& arena,
+                   std::vector<Tensor>& history, const UpdateStep& step, Tensor* average = nullptr);
+  /// The same of all on the device of the context, queued: the report of the device's run
+  /// (DeviceRun) says what was not finite, and after a failure nothing changes. If `most_norm` is
+  /// not 0, gradients are scaled down to this L2 norm. `loss_scale`, in memory of the device, has
+  /// the factor of the gradients, which is not in `most_norm` nor in the step; null: they have
+  /// none.
   void queue_update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
                     double most_norm, LossScaleState* loss_scale, Tensor* average = nullptr);
   /// The same in two steps, the second of which a device may record: what the host computes for it
@@ -74,6 +79,8 @@ class UpdateRule {
                   const UpdateStep& step, ParameterArena& arena, std::vector<Tensor>& history);
   /// The rule for an iteration, and its settings then.
   AnyUpdateRule rule_at(const UpdateStep& step, UpdateSettings& settings) const;
+  bool update_runs(const UpdateRuns& runs, ParameterArena& arena, std::vector<Tensor>& history,
+                   const UpdateStep& step, Tensor* average);
   /// The runs of parameters that learn, for the CPU or for the context's device.
   UpdateRuns runs_of(const ParameterArena& arena);
   /// Those that were found last, on the host.

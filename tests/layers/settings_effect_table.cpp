@@ -22,6 +22,7 @@ void add_without_results(Trials& all) {
     all.push_back({.field = text("ConvolutionParameter.", field), .because = choice});
   }
   all.push_back({.field = "ConcatParameter.per_fla_fuse", .because = "fusion in a fork"});
+  all.push_back({.field = "BatchNormParameter.sync", .because = "one process trains"});
   all.push_back({.field = "ReLUParameter.fuse", .because = "fusion in a fork"});
   for (const char* field : {"prefetch", "threads", "lock", "parser_threads", "cache", "precache"})
     all.push_back({.field = text("DataParameter.", field), .because = "how records are read"});

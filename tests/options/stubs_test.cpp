@@ -10,6 +10,7 @@
 #include "data/records/datum.hpp"
 #include "model/hdf5_file.hpp"
 #include "monitor/board/board_server.hpp"
+#include "parallel/communicator.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/image_files.hpp"
@@ -124,6 +125,16 @@ TEST(HttplibStub, TheBoardSaysHowToGetIt) {
     GTEST_SKIP() << "needs a build without cpp-httplib: configure with CREMA_HTTPLIB=OFF";
   Board board({.folder = "runs"});
   expect_error([&] { BoardServer(board, 0); }, {"CREMA_HTTPLIB=ON", "libcpp-httplib-dev"});
+}
+
+TEST(MpiStub, SaysHowToGetItToOneOfSeveralProcesses) {
+  if (test::kBuiltWithMpi)
+    GTEST_SKIP() << "needs a build without MPI: configure with CREMA_MPI=OFF";
+  ::unsetenv("OMPI_COMM_WORLD_SIZE");
+  EXPECT_EQ(join_processes(), nullptr);
+  ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  expect_error([] { join_processes(); }, {"one of 2 processes", "CREMA_MPI=ON", "libopenmpi-dev"});
+  ::unsetenv("OMPI_COMM_WORLD_SIZE");
 }
 
 }  // namespace

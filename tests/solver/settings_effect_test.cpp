@@ -172,6 +172,10 @@ void add_solver(std::vector<SettingsTrial>& all) {
     all.push_back({.field = field(name), .because = "the program reads it"});
   all.push_back({.field = field("test_at_end"), .given = "test_interval: 4"});
   all.push_back({.field = field("layer_wise_reduce"), .because = "one device is used"});
+  // tests/parallel has their effects.
+  for (const char* const name :
+       {"batch_semantics", "parallel_mode", "average_every", "gossip_partners", "gradient_type"})
+    all.push_back({.field = field(name), .because = "one process trains"});
   all.push_back({.field = field("lr_policy"), .set = "lr_policy: 'linear'"});
   for (const char* name : {"rise", "div", "final_div", "three_phase", "anneal"}) {
     all.push_back({.field = field(text("onecycle_", name)), .given = "lr_policy: 'onecycle'"});

@@ -21,6 +21,7 @@ inline constexpr bool kBuiltWithHdf5 = CREMA_BUILT_WITH_HDF5;
 inline constexpr bool kBuiltWithLevelDb = CREMA_BUILT_WITH_LEVELDB;
 inline constexpr bool kBuiltWithLibarchive = CREMA_BUILT_WITH_LIBARCHIVE;
 inline constexpr bool kBuiltWithHttplib = CREMA_BUILT_WITH_HTTPLIB;
+inline constexpr bool kBuiltWithMpi = CREMA_BUILT_WITH_MPI;
 inline constexpr bool kBuiltWithAnnotations = CREMA_BUILT_WITH_ANNOTATIONS;
 
 /// Why there is no CUDA device; "" if there is one. The test fails if the machine has a device that
