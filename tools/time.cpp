@@ -11,6 +11,7 @@
 #include "core/json.hpp"
 #include "core/simd.hpp"
 #include "core/split_list.hpp"
+#include "core/tuner.hpp"
 #include "core/utf8.hpp"
 #include "tools/command.hpp"
 #include "tools/device_time.hpp"
@@ -24,6 +25,9 @@ DEFINE_bool(
     "Measure the machine's FMA peak too, or what a GPU copies and multiplies in a second, and show "
     "each layer's share of it.");
 DEFINE_bool(forward_only, false, "Time forward alone.");
+DEFINE_bool(
+    retune, false,
+    "Measure the engines of the net's problems anew, as if the tuning file did not know them.");
 
 namespace crema::tools {
 namespace {
@@ -177,7 +181,10 @@ int time(const std::vector<std::string>& arguments) {
   const std::optional<SimdLimit> simd = limit_simd();
   if (!FLAGS_peak) required_flag("model", FLAGS_model);
   if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
+  if (FLAGS_retune && !FLAGS_tune)
+    throw Error("--retune measures, and --tune=false does not; give one of them");
   Context context(context_options());
+  if (FLAGS_retune) context.tuner().forget_times();
   if (context.on_gpu()) {
     DeviceCeilings ceilings;
     if (FLAGS_peak) {
@@ -210,7 +217,8 @@ extern const Command kTime = {
     "and in JSON, are those of convolutions, inner and matrix products, attention and recurrent\n"
     "layers. Its memory is what was planned, and what the process took since before the net was\n"
     "built; measuring kernels for the first time takes some too. Output layers such as HDF5Output\n"
-    "write in each pass. With --weights the net starts from these.\n"
+    "write in each pass. With --weights the net starts from these. --retune measures kernels "
+    "anew.\n"
     "\n"
     "With --gpu, the times of layers are those between points in the device's stream, and nothing\n"
     "waits between them: where a layer's kernels are shorter than their launches, it is these.\n"
@@ -218,10 +226,10 @@ extern const Command kTime = {
     "SGD with momentum. The share of a layer is that of what the device can copy, as if each\n"
     "value were read and written once, or of what it can multiply, whichever is greater. --peak\n"
     "measures both.",
-    {"model",       "weights",      "strict",     "iterations", "json",          "peak",
-     "simd",        "forward_only", "gpu",        "threads",    "engine",        "tune",
-     "tuning_file", "seed",         "plugin",     "fuse",       "memory_budget", "phase",
-     "level",       "stage",        "device_jpeg"},
+    {"model",       "weights",      "strict", "iterations", "json",   "peak",
+     "simd",        "forward_only", "gpu",    "threads",    "engine", "tune",
+     "tuning_file", "retune",       "seed",   "plugin",     "fuse",   "memory_budget",
+     "phase",       "level",        "stage",  "device_jpeg"},
     time,
     1,
     NetUse::runs};

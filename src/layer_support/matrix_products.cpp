@@ -55,10 +55,12 @@ ProductTrial::ProductTrial(Context& context, int64_t batch, const Tensor& matrix
 ProductChoice ProductTrial::choose(Product product, bool probably_thin) {
   std::vector<TunedCandidate> candidates;
   for (const bool by_thin : {probably_thin, !probably_thin}) {
-    candidates.push_back({key_of(by_thin), [this, product, by_thin] { run(product, by_thin); }});
+    candidates.push_back({.key = key_of(by_thin), .prepare = [this, product, by_thin] {
+                            return [this, product, by_thin] { run(product, by_thin); };
+                          }});
   }
   const TunedChoice choice = choose_candidate(context_, problem_of(sizes_, product), candidates);
-  return {candidates[choice.candidate].key, choice.seconds};
+  return {candidates[choice.candidate].key, choice};
 }
 
 void ProductTrial::run(Product product, bool by_thin) {
