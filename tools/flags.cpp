@@ -14,7 +14,7 @@
 #include "core/path_advice.hpp"
 #include "core/split_list.hpp"
 #include "core/thread_limit.hpp"
-#include "core/tuner.hpp"
+#include "core/tuning_file.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "crema/parameter_arena.hpp"
@@ -59,7 +59,10 @@ DEFINE_bool(
     device_jpeg, false,
     "Decode JPEG files on the GPU, by nvJPEG, where it can. Pixels may differ slightly from "
     "those of the host.");
-DEFINE_bool(tune, true, "Measure the engines of each problem once, and use the fastest.");
+DEFINE_bool(
+    tune, true,
+    "Measure the engines of each problem once, and use the fastest. Of summary: Measure those "
+    "that were not measured yet; without it, nothing is measured.");
 DEFINE_string(tuning_file, "",
               "The file of measured times. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");
 DEFINE_int64(
@@ -110,29 +113,6 @@ std::string default_tuning_file() {
   return usual.empty() || FLAGS_simd.empty() ? usual : text(usual, "-", FLAGS_simd);
 }
 
-/// The path of the tuning file; "" if it cannot be used, which is an Error if the flag is set. Only
-/// the folder of the default file is made.
-std::string tuning_file() {
-  const std::string path = FLAGS_tuning_file.empty() ? default_tuning_file() : FLAGS_tuning_file;
-  if (path.empty()) return "";
-  const std::string why = why_no_tuning_file(path);
-  if (FLAGS_tuning_file.empty()) {
-    if (!why.empty() && FLAGS_tune) {
-      say(Severity::warning, text("measured times are not kept: the tuning file ", printable(path),
-                                  " ", why, "; name another one with --tuning_file=FILE"));
-    }
-    return why.empty() ? path : "";
-  }
-  if (!why.empty())
-    throw Error("--tuning_file=", path, " ", why, "; name another file, or a new one");
-  const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code unknown;
-  if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
-    throw Error("--tuning_file=", path, ": there is no folder '", folder.string(), "'",
-                path_advice(path, "make it, or name another file"));
-  return path;
-}
-
 /// Bytes of --memory_budget; 0 without it.
 size_t memory_budget() {
   if (FLAGS_memory_budget.empty()) return 0;
@@ -177,6 +157,27 @@ void check_engine(DeviceType device) {
 
 }  // namespace
 
+std::string tuning_file_flag() {
+  const std::string path = FLAGS_tuning_file.empty() ? default_tuning_file() : FLAGS_tuning_file;
+  if (path.empty()) return "";
+  const std::string why = why_no_tuning_file(path);
+  if (FLAGS_tuning_file.empty()) {
+    if (!why.empty() && FLAGS_tune) {
+      say(Severity::warning, text("measured times are not kept: the tuning file ", printable(path),
+                                  " ", why, "; name another one with --tuning_file=FILE"));
+    }
+    return why.empty() ? path : "";
+  }
+  if (!why.empty())
+    throw Error("--tuning_file=", path, " ", why, "; name another file, or a new one");
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code unknown;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
+    throw Error("--tuning_file=", path, ": there is no folder '", folder.string(), "'",
+                path_advice(path, "make it, or name another file"));
+  return path;
+}
+
 void load_plugins() {
   for (const std::string& path : split_list(FLAGS_plugin)) {
     const Plugin plugin = load_plugin(path);
@@ -213,7 +214,7 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   options.engine = FLAGS_engine;
   options.tune = FLAGS_tune;
   options.device_jpeg = FLAGS_device_jpeg;
-  options.tuning_file = tuning_file();
+  options.tuning_file = tuning_file_flag();
   options.seed = seed_flag().value_or(options.seed);
   // The library does not say where in it a message was written.
   options.logger = [](Severity severity, const std::string& message) {

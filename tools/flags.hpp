@@ -35,6 +35,10 @@ void load_plugins();
 /// the CPU is taken and a warning logged.
 ContextOptions context_options(bool solver_wants_gpu = false, int solver_device = 0);
 
+/// The path of the tuning file; "" if it cannot be used, which is an Error if the flag is set. Only
+/// the folder of the default file is made.
+std::string tuning_file_flag();
+
 /// While there is one, contexts of context_options() log warnings and errors alone: for nets that
 /// the user has not asked for.
 class WarningsOnly {

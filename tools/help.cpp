@@ -31,8 +31,8 @@ const std::vector<FlagGroup>& flag_groups() {
        {"list", "mean", "channel_mean", "scale", "channel_swap", "resize", "interp", "crop",
         "skip_bad", "batch"}},
       {"how it runs",
-       {"gpu", "threads", "engine", "simd", "tune", "tuning_file", "fuse", "memory_budget",
-        "no_cuda_graphs", "device_jpeg", "seed"}}};
+       {"gpu", "threads", "engine", "simd", "tune", "tuning_file", "retune", "fuse",
+        "memory_budget", "no_cuda_graphs", "device_jpeg", "seed"}}};
   return groups;
 }
 

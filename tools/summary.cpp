@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "core/tuner.hpp"
 #include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
 #include "net/traffic.hpp"
@@ -149,7 +150,8 @@ int summary(const std::vector<std::string>& arguments) {
   ContextOptions options = context_options();
   options.logger = {};  // what it would say of the net is printed below
   Context context(options);
-  log_planning("net");
+  if (!is_given("tune")) context.tuner().measure_nothing();
+  if (context.tuner().measures()) log_planning("net");
   const Net net(FLAGS_model, context, net_options(Phase::train));
   std::fputs(summary_of(net).c_str(), stdout);
   return 0;
@@ -165,7 +167,10 @@ extern const Command kSummary = {
     "A line a layer, or conversion between layouts: its tops' shapes, parameters (the\n"
     "statistics of BatchNorm among them), GFLOP forward, bytes of its tops, memory format and\n"
     "engine; then what was fused, totals, memory and notes. With --gpu, also what runs on the\n"
-    "host, and what moves between host and device in an iteration.",
+    "host, and what moves between host and device in an iteration. Nothing is measured, unless\n"
+    "--tune is set: an engine is \"tuned\" where measured times decide, \"by model\" where "
+    "kernels\n"
+    "are taken that are expected to be the fastest, and \"untuned\" where nothing is known.",
     {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
      "memory_budget", "no_cuda_graphs", "phase", "level", "stage"},
     summary,

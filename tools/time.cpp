@@ -11,6 +11,7 @@
 #include "core/json.hpp"
 #include "core/simd.hpp"
 #include "core/split_list.hpp"
+#include "core/tuner.hpp"
 #include "core/utf8.hpp"
 #include "tools/command.hpp"
 #include "tools/device_time.hpp"
@@ -27,6 +28,9 @@ DEFINE_bool(
 DEFINE_bool(forward_only, false, "Time forward alone.");
 DEFINE_bool(startup, false,
             "Time the parts of a start in phase TEST, in --iterations processes (10 are enough).");
+DEFINE_bool(
+    retune, false,
+    "Measure the engines of the net's problems anew, as if the tuning file did not know them.");
 
 namespace crema::tools {
 namespace {
@@ -185,7 +189,10 @@ int time(const std::vector<std::string>& arguments) {
     time_startup(FLAGS_iterations, FLAGS_json);
     return 0;
   }
+  if (FLAGS_retune && !FLAGS_tune)
+    throw Error("--retune measures, and --tune=false does not; give one of them");
   Context context(context_options());
+  if (FLAGS_retune) context.tuner().forget_times();
   if (context.on_gpu()) {
     DeviceCeilings ceilings;
     if (FLAGS_peak) {
@@ -219,7 +226,8 @@ extern const Command kTime = {
     "and in JSON, are those of convolutions, inner and matrix products, attention and recurrent\n"
     "layers. Its memory is what was planned, and what the process took since before the net was\n"
     "built; measuring kernels for the first time takes some too. Output layers such as HDF5Output\n"
-    "write in each pass. With --weights the net starts from these.\n"
+    "write in each pass. With --weights the net starts from these. --retune measures kernels "
+    "anew.\n"
     "\n"
     "With --gpu, the times of layers are those between points in the device's stream, and nothing\n"
     "waits between them: where a layer's kernels are shorter than their launches, it is these.\n"
@@ -230,10 +238,10 @@ extern const Command kTime = {
     "\n"
     "With --startup, the program is started anew for each iteration, and runs the net of phase\n"
     "TEST once: the times of its parts from the start of the process on, and its memory.",
-    {"model", "weights",      "strict",  "iterations", "json",    "peak",
-     "simd",  "forward_only", "startup", "gpu",        "threads", "engine",
-     "tune",  "tuning_file",  "seed",    "plugin",     "fuse",    "memory_budget",
-     "phase", "level",        "stage",   "device_jpeg"},
+    {"model",         "weights",      "strict",      "iterations", "json",       "peak",
+     "simd",          "forward_only", "startup",     "gpu",        "threads",    "engine",
+     "tune",          "retune",       "tuning_file", "seed",       "plugin",     "fuse",
+     "memory_budget", "phase",        "level",       "stage",      "device_jpeg"},
     time,
     1,
     NetUse::runs};

@@ -88,7 +88,7 @@ std::optional<Choice> fastest(const ConvolutionLayer& layer, const DnnConvolutio
                             return micro_measure(backend, problem, way, rules);
                           }});
   }
-  const auto [best, seconds] = choose_candidate(
+  const auto [best, seconds, by] = choose_candidate(
       layer.context(), tuned(backend.dnn_plans(), problem, ways[0].pass), candidates);
   if (measured) backend.trim();
   for (size_t i = ways.size(); i < all.size(); ++i) {

@@ -17,6 +17,7 @@
 #include "layer_support/tuning.hpp"
 #include "layers/convolution/convolution.hpp"
 #include "layers/convolution/ends.hpp"
+#include "layers/convolution/usual_speeds.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -26,10 +27,6 @@ constexpr const char* kTuned = "tuned";
 /// Bottoms with at most this many channels, such as images, have much padding in a blocked format.
 /// They stay contiguous or channels-last in front of a blocked top.
 constexpr int64_t kFewChannels = 4;
-/// A pair of formats that is slower than the best one by this factor is not measured further; the
-/// seconds of its other passes are estimated.
-constexpr double kHopeless = 2;
-
 ConvolutionAlgorithm algorithm_of(const Layer& layer) {
   const ConvolutionParameter& settings = layer.param().convolution_param();
   // The default of the field, "direct", is that of a fork. Here it means no restriction.
@@ -119,7 +116,7 @@ std::string refusal(const ConvolutionLayer& layer, Blobs bottom) {
   return {};
 }
 
-/// Tensors for measuring, allocated at the first measurement.
+/// Tensors for measuring, large enough for every format and allocated at the first measurement.
 class Trial {
  public:
   explicit Trial(const ConvolutionProblem& problem) : problem_(problem) {}
@@ -147,7 +144,6 @@ class Trial {
       tensor = Tensor(Shape{count});
       tensor.fill(kOrdinary);
     };
-    // Large enough for every format.
     fill(source_, storage_count(problem_.source, Format::blocked16));
     fill(target_, storage_count(problem_.target, Format::blocked16));
     fill(gradient_, problem_.weights().count());
@@ -187,11 +183,6 @@ struct Candidate {
   }
 };
 
-struct Choice {
-  Candidate candidate;
-  double seconds = 0;
-};
-
 /// Chooses among the primitives of an engine for one layer.
 class Chooser {
  public:
@@ -218,60 +209,58 @@ class Chooser {
     return found;
   }
 
-  /// The choice among all candidates (layer_support/tuning.hpp). None if there is no candidate;
-  /// `why` is then set to the reason.
-  std::optional<Choice> choose(const ConvolutionProblem& problem, ConvolutionPass pass,
-                               Trial& trial, double time_limit, std::string& why) const {
-    const std::vector<Candidate> found = candidates(problem, pass, why);
-    if (found.empty()) return std::nullopt;
-    std::unique_ptr<ConvolutionPrimitive> primitive;  // of the candidate that is measured
-    const Candidate* made = nullptr;
-    std::vector<TunedCandidate> tuned_candidates;
-    for (const Candidate& candidate : found) {
-      tuned_candidates.push_back({candidate.key(), [&] {
-                                    if (made != &candidate)
-                                      primitive = candidate.make(problem, pass);
-                                    made = &candidate;
-                                    trial.run(*primitive, pass);
-                                  }});
+  /// The task of the tuner to choose a candidate for a problem, in the order of candidates().
+  /// `problem` and `trial` must outlive it.
+  TunedTask task(const ConvolutionProblem& problem, ConvolutionPass pass, Trial& trial,
+                 const std::vector<Candidate>& of) const {
+    TunedTask task{tuned(problem, pass), {}};
+    for (const Candidate& candidate : of) {
+      task.candidates.push_back(
+          {.key = candidate.key(),
+           .prepare =
+               [&problem, &trial, pass, candidate] {
+                 const std::shared_ptr<ConvolutionPrimitive> made = candidate.make(problem, pass);
+                 return [&trial, pass, made] { trial.run(*made, pass); };
+               },
+           .usual = usual_share(candidate.library->name(), candidate.implementation, problem)});
     }
-    const TunedChoice choice =
-        choose_candidate(layer_.context(), tuned(problem, pass), tuned_candidates, time_limit);
-    return Choice{found[choice.candidate], choice.seconds};
+    return task;
   }
 
-  /// The candidate of a pass to run. `choice`: the key of a candidate in Option::choice, or "" if
-  /// the pass was not measured for that option.
+  /// The candidate of a pass to run. `choice`: the entry of Option::choice, or "" if the pass was
+  /// not measured for that option.
   Candidate take(const ConvolutionProblem& problem, ConvolutionPass pass,
                  const std::string& choice) const {
     std::string why;
     std::optional<Candidate> taken;
     for (Candidate& candidate : candidates(problem, pass, why)) {
-      if (!choice.empty() && candidate.key() == choice) taken = std::move(candidate);
+      if (candidate.key() == without_mark(choice)) taken = std::move(candidate);
     }
     if (!taken) {
-      Trial trial(problem);
-      constexpr double kNoRival = std::numeric_limits<double>::infinity();
-      const auto best = choose(problem, pass, trial, kNoRival, why);
-      if (!best.has_value())
+      const std::vector<Candidate> found = candidates(problem, pass, why);
+      if (found.empty())
         throw Error("engine '", engine_, "' cannot compute ", problem.key(), " ", to_string(pass),
                     ": ", why);
-      taken = best->candidate;
+      Trial trial(problem);
+      const TunedTask task = this->task(problem, pass, trial, found);
+      taken = found[choose_candidates(layer_.context(), {&task, 1})[0].candidate];
     }
     layer_.context().tuner().choose(tuned(problem, pass).name(), taken->key());
     return std::move(*taken);
   }
 
- private:
   /// The problem of a pass, for the tuner.
   TunedProblem tuned(const ConvolutionProblem& problem, ConvolutionPass pass) const {
     constexpr const char* kAlgorithms[] = {"", " direct", " winograd"};  // ConvolutionAlgorithm
     const std::vector<int64_t> dims = problem.source.dims();
     return {text("convolution ", engine_, kAlgorithms[static_cast<size_t>(algorithm_)], " ",
                  to_string(pass), " ", omp_get_max_threads(), "t ", problem.family()),
-            Shape(std::vector<int64_t>(dims.begin() + 2, dims.end()))};
+            Shape(std::vector<int64_t>(dims.begin() + 2, dims.end())),
+            workload_of(engine_ + kAlgorithms[static_cast<size_t>(algorithm_)], problem, pass,
+                        omp_get_max_threads())};
   }
 
+ private:
   std::string engine_;
   std::vector<const ConvolutionLibrary*> libraries_;
   const ConvolutionLayer& layer_;
@@ -295,6 +284,8 @@ class ConvolutionKernel : public Kernel {
       const Candidate taken = chooser.take(problem, pass, i < choice.size() ? choice[i] : "");
       detail_ += text(detail_.empty() ? "" : ", ", to_string(pass), " ", taken.str());
       primitive(pass) = taken.make(problem, pass);
+      watches_[static_cast<size_t>(pass)] =
+          TunedWatch(layer.context(), chooser.tuned(problem, pass).name(), taken.key());
     }
     if (primitive(ConvolutionPass::backward_weights) && problem.bias &&
         !ends_.bias()->needs_gradient) {
@@ -332,9 +323,11 @@ class ConvolutionKernel : public Kernel {
                             : nullptr;
       for (size_t i = 0; i < top.size(); ++i) {
         const Tensor &of_bottom = bottom[i]->data, &of_top = ends_.sums_diff(top, i);
-        gradient->backward_weights((transposed ? of_top : of_bottom).read<float>(),
-                                   (transposed ? of_bottom : of_top).read<float>(), add_weights, dw,
-                                   add_bias, db);
+        watch(ConvolutionPass::backward_weights)([&] {
+          gradient->backward_weights((transposed ? of_top : of_bottom).read<float>(),
+                                     (transposed ? of_bottom : of_top).read<float>(), add_weights,
+                                     dw, add_bias, db);
+        });
         add_weights = true;
         add_bias = want_bias;
       }
@@ -366,6 +359,7 @@ class ConvolutionKernel : public Kernel {
   std::unique_ptr<ConvolutionPrimitive>& primitive(ConvolutionPass pass) {
     return primitives_[static_cast<size_t>(pass)];
   }
+  TunedWatch& watch(ConvolutionPass pass) { return watches_[static_cast<size_t>(pass)]; }
 
   /// Runs pass `forward` or `backward_data` of the problem.
   void multiply(ConvolutionPass pass, const Tensor& from, Tensor& to) {
@@ -375,17 +369,21 @@ class ConvolutionKernel : public Kernel {
     const ConvolutionWeights weights{parameter.data.read<float>(),
                                      layer_.trains() ? nullptr : &parameter.values()};
     if (pass == ConvolutionPass::backward_data) {
-      return made->backward_data(from.read<float>(), weights, to.overwrite<float>());
+      return watch(pass)(
+          [&] { made->backward_data(from.read<float>(), weights, to.overwrite<float>()); });
     }
     // The problem has a bias where it is the layer's own: not that of a gradient.
     const Parameter* const bias = layer_.geometry().transposed() ? nullptr : ends_.bias();
-    made->forward(from.read<float>(), weights, bias != nullptr ? bias->data.read<float>() : nullptr,
-                  to.change<float>());
+    watch(pass)([&] {
+      made->forward(from.read<float>(), weights,
+                    bias != nullptr ? bias->data.read<float>() : nullptr, to.change<float>());
+    });
   }
 
   ConvolutionLayer& layer_;
   ConvolutionEnds ends_;
   std::array<std::unique_ptr<ConvolutionPrimitive>, 3> primitives_;  // see primitive()
+  std::array<TunedWatch, 3> watches_;                                // see watch()
   std::string detail_;
   // (O), for primitives that always write dbias, if the bias needs none
   Tensor unwanted_bias_{Shape{0}};
@@ -430,43 +428,61 @@ std::vector<Option> ConvolutionEngine::options(const Layer& layer, Blobs bottom,
   if (!why.empty()) return {};
   const Chooser chooser = this->chooser(conv);
 
-  std::vector<Option> found;
+  // A way to lay out source and target. Its passes are measured as long as it may be the fastest.
+  struct Way {
+    ConvolutionProblem problem;
+    Option option;
+    std::vector<std::vector<Candidate>> candidates;  // of each pass
+  };
+  std::vector<Way> ways;
   const std::vector<ConvolutionPass> passes = passes_of(conv, top);
-  double best = 0;
-  std::array<double, 3> fastest;  // of each pass, in any formats
-  fastest.fill(std::numeric_limits<double>::infinity());
   for (const auto& [from, to] : format_pairs(conv.geometry())) {
-    const ConvolutionProblem problem = problem_of(conv, bottom, top, from, to);
-    Trial trial(problem);
-    Option option = uniform_option(bottom, top, DType::f32, from, to);
+    Way way{.problem = problem_of(conv, bottom, top, from, to),
+            .option = uniform_option(bottom, top, DType::f32, from, to)};
     // A summand lies as the top does.
-    for (size_t i = top.size(); i < bottom.size(); ++i) option.bottoms[i] = option.tops[0];
-    bool possible = true, hopeless = false;
-    double measured = 0;
+    for (size_t i = top.size(); i < bottom.size(); ++i) way.option.bottoms[i] = way.option.tops[0];
     for (const ConvolutionPass pass : passes) {
       std::string reason;
-      if (hopeless) {
-        possible = possible && !chooser.candidates(problem, pass, reason).empty();
-        option.choice.emplace_back();
-      } else if (const auto choice = chooser.choose(problem, pass, trial,
-                                                    fastest[static_cast<size_t>(pass)], reason)) {
-        double& known = fastest[static_cast<size_t>(pass)];
-        known = std::min(known, choice->seconds);
-        option.seconds += choice->seconds * static_cast<double>(top.size());
-        option.choice.push_back(choice->candidate.key());
-        measured += 1;
-        hopeless = best > 0 && option.seconds > kHopeless * best;
-      } else {
-        possible = false;
-      }
-      if (!possible && why.empty()) why = text(to_string(pass), ": ", reason);
-      if (!possible) break;
+      way.candidates.push_back(chooser.candidates(way.problem, pass, reason));
+      if (!way.candidates.back().empty()) continue;
+      if (why.empty()) why = text(to_string(pass), ": ", reason);
+      break;
     }
-    if (!possible) continue;
+    if (way.candidates.back().empty()) continue;
+    ways.push_back(std::move(way));
+  }
+  if (ways.empty()) return {};
+
+  Trial trial(ways[0].problem);
+  for (size_t p = 0; p < passes.size(); ++p) {
+    double best = std::numeric_limits<double>::infinity();
+    const auto goes_on = [&](const Way& way) { return way.option.choice.size() == p; };
+    for (const Way& way : ways) {
+      if (goes_on(way)) best = std::min(best, way.option.seconds);
+    }
+    std::vector<Way*> measured;
+    std::vector<TunedTask> tasks;
+    for (Way& way : ways) {
+      // Passes behind one that was not measured are not either.
+      if (!goes_on(way) || way.option.seconds > kHopeless * best) continue;
+      measured.push_back(&way);
+      tasks.push_back(chooser.task(way.problem, passes[p], trial, way.candidates[p]));
+    }
+    const std::vector<TunedChoice> choices = choose_candidates(conv.context(), tasks);
+    for (size_t i = 0; i < measured.size(); ++i) {
+      Way& way = *measured[i];
+      way.option.seconds += choices[i].seconds * static_cast<double>(top.size());
+      const std::string key = way.candidates[p][choices[i].candidate].key();
+      way.option.choice.push_back(library_ ? key : marked_choice(choices[i], key));
+    }
+  }
+  std::vector<Option> found;
+  for (Way& way : ways) {
     // Passes that were not measured count with the mean of the measured ones.
-    option.seconds *= static_cast<double>(passes.size()) / measured;
-    if (best == 0 || option.seconds < best) best = option.seconds;
-    found.push_back(option);
+    way.option.seconds *=
+        static_cast<double>(passes.size()) / static_cast<double>(way.option.choice.size());
+    way.option.choice.resize(passes.size());
+    found.push_back(std::move(way.option));
   }
   return found;
 }

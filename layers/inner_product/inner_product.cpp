@@ -312,9 +312,10 @@ class InnerProductKernel : public Kernel {
     for (const size_t pass : {0, 1, 2}) products_.choose(product_of(layer, pass), !tuned);
     const std::vector<size_t> passes = passes_of(layer);
     for (size_t i = 0; i < std::min(passes.size(), option.choice.size()); ++i) {
-      detail_ += text(i > 0 ? ", " : "", kPassNames[passes[i]], " ",
-                      take_choice(layer.context(), layer.product_sizes(),
-                                  product_of(layer, passes[i]), option.choice[i], products_));
+      detail_ +=
+          text(i > 0 ? ", " : "", kPassNames[passes[i]], " ",
+               take_choice(layer.context(), layer.product_sizes(), product_of(layer, passes[i]),
+                           without_mark(option.choice[i]), products_));
     }
   }
   void forward(Blobs bottom, Blobs top) override {
@@ -365,8 +366,8 @@ class InnerProductEngine : public Engine {
         const Product product = product_of(ip, pass);
         const ProductChoice choice =
             trial.choose(product, ways_of(ip, pass, probably_thin(ip, product)));
-        option.choice.push_back(choice.key);
-        option.seconds += choice.seconds;
+        option.choice.push_back(marked_choice(choice.tuned, choice.key));
+        option.seconds += choice.tuned.seconds;
       }
     }
     return {option};

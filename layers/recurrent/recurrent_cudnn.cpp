@@ -326,7 +326,7 @@ class RecurrentCudnn : public Engine {
                               return dnn_rnn_measure(backend, problem, algorithm);
                             }});
     }
-    const auto [best, seconds] = choose_candidate(layer.context(), tuned, candidates);
+    const auto [best, seconds, by] = choose_candidate(layer.context(), tuned, candidates);
     if (measured) backend.trim();
     try {
       const DnnRnn check(backend, problem, kAlgorithms[best]);

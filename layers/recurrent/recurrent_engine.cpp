@@ -105,7 +105,8 @@ class RecurrentEngine : public Engine {
       for (size_t pass = 0; pass < (of.trains() ? 2 : 1); ++pass) {
         const ProductChoice choice = trial.choose(kProductOf[pass], probably_thin(sizes.batch));
         option.choice.push_back(choice.key);
-        option.seconds += choice.seconds * static_cast<double>(of.steps()) * (by_turns ? 2 : 1);
+        option.seconds +=
+            choice.tuned.seconds * static_cast<double>(of.steps()) * (by_turns ? 2 : 1);
       }
     }
     return {option};

@@ -289,6 +289,10 @@ add_test(NAME tools.models_time_slow
 set_tests_properties(tools.models_time_slow PROPERTIES
   LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 1200 ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}")
 
+# Whether what was tuned on a busy machine is as fast as what was tuned at rest. It needs a machine at rest.
+add_test(NAME tools.check_tuning COMMAND "${PROJECT_SOURCE_DIR}/scripts/check_tuning" "--crema=$<TARGET_FILE:crema_tool>")
+set_tests_properties(tools.check_tuning PROPERTIES LABELS slow TIMEOUT 600 RUN_SERIAL TRUE)
+
 # recipe.NAME: the first iterations of models/NAME/recipe.sh.
 file(GLOB recipes CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/models/*/recipe.sh")
 foreach(recipe IN LISTS recipes)

@@ -68,7 +68,12 @@ Context::Context(ContextOptions options, std::unique_ptr<DeviceBackend> backend)
   }
 }
 
-Context::~Context() = default;
+Context::~Context() {
+  try {
+    save_tuning();
+  } catch (...) {  // a logger's: the times are measured again
+  }
+}
 
 void Context::save_tuning() const {
   if (options_.tuning_file.empty() || !tuner_->has_news()) return;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/decided_by.hpp"
 #include "core/published_engine.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
@@ -112,6 +113,13 @@ std::unique_ptr<Kernel> make_kernel(Layer& layer, const Option& option, Blobs bo
 }
 
 std::string engine_name(const Option& option) {
+  // One that tunes is not shown as tuned where it had no times.
+  for (const DecidedBy by : {DecidedBy::order, DecidedBy::model}) {
+    const std::string_view mark = mark_of(by);
+    const auto is_marked = [&](const std::string& choice) { return choice.starts_with(mark); };
+    if (std::ranges::any_of(option.choice, is_marked))
+      return std::string(mark.substr(0, mark.find(':')));
+  }
   return option.engine != nullptr ? option.engine->name : kReference;
 }
 

@@ -86,11 +86,12 @@ ProductTrial::ProductTrial(Context& context, int64_t batch, const Tensor& matrix
 ProductChoice ProductTrial::choose(Product product, const std::vector<ProductKernel>& ways) {
   std::vector<TunedCandidate> candidates;
   for (const ProductKernel way : ways) {
-    candidates.push_back(
-        {key_of(way, storage_ != nullptr), [this, product, way] { run(product, way); }});
+    candidates.push_back({.key = key_of(way, storage_ != nullptr), .prepare = [this, product, way] {
+                            return [this, product, way] { run(product, way); };
+                          }});
   }
   const TunedChoice choice = choose_candidate(context_, problem_of(sizes_, product), candidates);
-  return {candidates[choice.candidate].key, choice.seconds};
+  return {candidates[choice.candidate].key, choice};
 }
 
 ProductChoice ProductTrial::choose(Product product, bool probably_thin) {

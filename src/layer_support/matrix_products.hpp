@@ -96,8 +96,8 @@ class FasterProducts {
 
 /// What is chosen for a product.
 struct ProductChoice {
-  std::string key;     // of the tuner, for take_choice()
-  double seconds = 0;  // of one product; 0 without tuning
+  std::string key;    // of the tuner, for take_choice()
+  TunedChoice tuned;  // its seconds are those of one product
 };
 
 /// Chooses between the ways by measuring.

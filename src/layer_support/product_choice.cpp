@@ -132,7 +132,7 @@ std::optional<ChosenProduct> choose_product(const Layer& layer, const TunedProbl
     if (!reason.empty() && why.empty()) why = reason;
   }
   if (tries.empty()) return std::nullopt;
-  const auto [best, seconds] = choose_candidate(layer.context(), problem, candidates);
+  const auto [best, seconds, by] = choose_candidate(layer.context(), problem, candidates);
   if (auto chosen = take(layer, ways, tries[best], seconds, why)) return chosen;
   for (const ProductTry& one : tries) {
     if (auto chosen = take(layer, ways, one, 0, why)) return chosen;
