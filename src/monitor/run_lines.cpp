@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "crema/error.hpp"
+#include "model/open_file.hpp"
 
 namespace crema {
 namespace {
@@ -16,33 +17,27 @@ namespace {
 constexpr size_t kPiece = size_t{1} << 18;
 constexpr int64_t kMark = 64;  // bytes of LinePlace::before
 
-/// A file open for reading, closed in the end.
-class OpenFile {
+/// A file of lines, open for reading.
+class LinesFile {
  public:
-  explicit OpenFile(const std::string& path)
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (descriptor_ >= 0 && ::fstat(descriptor_, &status_) != 0) status_ = {};
+  explicit LinesFile(const std::string& path) : file_(path, O_RDONLY | O_NONBLOCK) {
+    if (file_.is_open() && ::fstat(file_.get(), &status_) != 0) status_ = {};
   }
-  ~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
 
-  bool is_open() const { return descriptor_ >= 0; }
+  bool is_open() const { return file_.is_open(); }
   bool is_regular() const { return S_ISREG(status_.st_mode); }  // a device has no end
   uint64_t inode() const { return status_.st_ino; }
   /// Reads at most so many bytes; -1 with an errno.
   ssize_t read(char* to, size_t bytes, int64_t offset) const {
     ssize_t count = 0;
     do {
-      count = ::pread(descriptor_, to, bytes, offset);
+      count = ::pread(file_.get(), to, bytes, offset);
     } while (count < 0 && errno == EINTR);
     return count;
   }
 
  private:
-  int descriptor_;
+  OpenFile file_;
   struct stat status_ {};
 };
 
@@ -50,7 +45,7 @@ class OpenFile {
 
 void read_lines(const std::string& path, LinePlace& place,
                 const std::function<void(std::string_view)>& body) {
-  const OpenFile file(path);
+  const LinesFile file(path);
   if (!file.is_open() && errno == ENOENT) return;
   if (!file.is_open()) throw Error("cannot read '", path, "': ", std::strerror(errno)).about(path);
   if (!file.is_regular()) return;
@@ -83,7 +78,7 @@ void read_lines(const std::string& path, LinePlace& place,
 
 bool is_another_file(const std::string& path, const LinePlace& place) {
   if (place.file == 0) return false;
-  const OpenFile file(path);
+  const LinesFile file(path);
   if (!file.is_open() || !file.is_regular() || file.inode() != place.file) return true;
   std::string before(place.before.size(), '\0');
   const ssize_t count =
