@@ -33,7 +33,7 @@ using Logger = std::function<void(Severity, const std::string&)>;
 struct ContextOptions {
   Device device = {};
   /// Number of CPU threads. 0: OMP_NUM_THREADS if set, else the number of cores that the process
-  /// may use.
+  /// may use by its affinity and by the CPU quota of its control group, as containers have it.
   int threads = 0;
   /// Default seed of nets and solvers.
   uint64_t seed = 1701;

@@ -37,7 +37,7 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 
 // The kernel gives mapped pages zeroed and only when touched. On a 2 MiB boundary it can give huge
 // ones, which saves most of the page faults and TLB misses.
-void* map_pages(size_t bytes) {
+void* map_pages(size_t bytes, bool huge = true) {
   const size_t wanted = round_up(bytes, kPage);
   const size_t reserved = wanted + kHugePage;
   if (reserved < bytes) out_of_memory(bytes);
@@ -50,7 +50,7 @@ void* map_pages(size_t bytes) {
   if (head > 0) munmap(begin, head);
   if (tail > 0) munmap(begin + head + wanted, tail);
   // Advice only: where it is refused, small pages serve.
-  madvise(begin + head, wanted, MADV_HUGEPAGE);
+  if (huge) madvise(begin + head, wanted, MADV_HUGEPAGE);
   return begin + head;
 }
 
@@ -63,7 +63,8 @@ class Chunks {
     const size_t size = round_up(bytes, kAlignment);
     const std::lock_guard lock(mutex_);
     if (present_ == nullptr || present_->used + size > kChunk) {
-      char* const base = static_cast<char*>(map_pages(kChunk));
+      // Small nets, which the first chunk is enough for, take no more than they need.
+      char* const base = static_cast<char*>(map_pages(kChunk, !chunks_.empty()));
       present_ = &chunks_[base];
       present_->base = base;
     }
