@@ -30,7 +30,7 @@ int own_runnable() {
   return count;
 }
 
-Load system_load(int threads) {
+Load read_load(int threads) {
   Load load;
   const auto processors = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   int runnable = 0;
@@ -51,6 +51,20 @@ Load system_load(int threads) {
   }
   if (runnable > 0)
     load.waiting = std::max(0, runnable - std::max(1, own_runnable()) + threads - processors);
+  return load;
+}
+
+/// Threads of this process that fall asleep between two files, as behind a parallel region, would
+/// count as those of others. Whoever really waits is there in each reading.
+Load system_load(int threads) {
+  constexpr int kReadings = 4;
+  constexpr auto kBetween = std::chrono::microseconds(200);
+  Load load = read_load(threads);
+  for (int i = 1; i < kReadings && load.waiting > 0; ++i) {
+    std::this_thread::sleep_for(kBetween);
+    const Load again = read_load(threads);
+    load = {.waiting = std::min(load.waiting, again.waiting), .stolen = again.stolen};
+  }
   return load;
 }
 

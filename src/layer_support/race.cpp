@@ -13,18 +13,20 @@ constexpr double kTurnSeconds = 4e-4;
 constexpr int kMostRunsOfTurn = 8;
 /// A candidate whose first run is longer, and slower than the fastest candidate by kFarBehind, does
 /// not run again: what a first run does besides is not as much.
-constexpr double kLongRun = 8e-3, kFarBehind = 3;
+constexpr double kLongRun = 3e-2, kFarBehind = 3;
 constexpr double kShortRun = 2e-5;
 /// Candidates within this factor of the fastest one go on, while others use the machine within the
 /// second one.
 constexpr double kNear = 1.2, kNearUnderLoad = 1.7;
 /// Rounds behind the heat; on a machine that others use the second number. A long run is less
 /// disturbed by clocks and caches, so it has fewer of them.
+constexpr double kFewRounds = 4e-3;
 constexpr int kRounds = 3, kRoundsOfLongRuns = 1, kRoundsUnderLoad = 6;
 /// A machine that was at rest gives a thread that slept a while without interruption.
 constexpr double kNap = 3e-3;
 /// A share of interrupted runs or stolen time above which a measurement was disturbed.
 constexpr double kDisturbed = 0.1, kStolen = 0.02;
+constexpr double kSameTime = 0.05;
 /// How much of the difference between the model and the candidates of a problem that were measured
 /// is that of the problem, and so of all of its candidates.
 constexpr double kOfTheProblem = 0.6;
@@ -119,7 +121,9 @@ class Race {
       time.waiting = waiting_;
       time.stolen = std::max(0.0, stolen);
       time.switched = share_of_switches(runner);
-      const bool disturbed = waiting_ > 0 || stolen > kStolen || time.switched > kDisturbed;
+      // Short interruptions are everywhere. Two runs of the same time had none that counts.
+      const bool interrupted = time.switched > kDisturbed && time.spread > kSameTime;
+      const bool disturbed = waiting_ > 0 || stolen > kStolen || interrupted;
       time.state = disturbed ? TimeState::provisional : TimeState::settled;
     }
   }
@@ -203,22 +207,14 @@ class Race {
                      runner.best > prediction.factor * prediction.seconds * 1.25 &&
                      prediction.seconds < near * best;
     const bool enough =
-        runner.best > kLongRun && round >= kRoundsOfLongRuns && !is_disturbed() && !odd;
+        runner.best > kFewRounds && round >= kRoundsOfLongRuns && !is_disturbed() && !odd;
     if (!enough && !hopeless && (runner.best <= near * best || odd)) return true;
     // It may come back into reach while others are measured no more.
     if (runner.best > kFarBehind * best || hopeless) leave(runner);
     return false;
   }
 
-  bool is_disturbed() const {
-    if (waiting_ > 0) return true;
-    int runs = 0, switched = 0;
-    for (const Runner& runner : runners_) {
-      runs += runner.runs;
-      switched += runner.switched;
-    }
-    return switched > kDisturbed * runs;
-  }
+  bool is_disturbed() const { return waiting_ > 0; }
 
   const Senses& senses_;
   int threads_;

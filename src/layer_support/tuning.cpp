@@ -218,7 +218,8 @@ class Decision {
       double seconds = expected.seconds;
       if (found != times.end()) {
         seconds = found->second.seconds;
-        choice.by = found->second.state == TimeState::pruned ? DecidedBy::model : DecidedBy::times;
+        // What was pruned lost against times of others.
+        choice.by = DecidedBy::times;
         // Load makes a time too long, never too short.
         if (found->second.state == TimeState::provisional && expected.by_samples &&
             expected.seconds < seconds) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -21,7 +22,7 @@ struct Machine {
   int waiting = 0;      // threads of others
   double slowness = 1;  // of all runs
   int64_t switches = 0;
-  bool interrupts = false;  // every run
+  bool interrupts = false;  // every run, for a longer time than the one before
   int naps = 0;
   std::vector<std::string> runs;  // names of candidates, in order
   /// Beside `slowness`, for single candidates.
@@ -44,6 +45,7 @@ struct Machine {
                     if (const auto more = slower.find(name); more != slower.end())
                       taken *= more->second;
                     if (std::exchange(*first, false)) taken *= 2;  // packs weights
+                    if (interrupts) taken *= std::pow(1.1, static_cast<double>(runs.size()));
                     clock += taken;
                     switches += interrupts;
                   };
@@ -96,9 +98,10 @@ TEST_F(Tuning, MeasuresInTurn) {
   with_model_ = false;
   const auto context = run_of_program();
   const double ms = 1e-3;
-  EXPECT_EQ(chosen(*context, {machine_.candidate("a", 1.1 * ms), machine_.candidate("b", ms),
-                              machine_.candidate("c", 1.05 * ms), machine_.candidate("d", 3.5 * ms)}),
-            "b");
+  EXPECT_EQ(
+      chosen(*context, {machine_.candidate("a", 1.1 * ms), machine_.candidate("b", ms),
+                        machine_.candidate("c", 1.05 * ms), machine_.candidate("d", 3.5 * ms)}),
+      "b");
   EXPECT_NEAR(seconds_, ms, 1e-9) << "the first run does not count";
   EXPECT_EQ(by_, DecidedBy::times);
   // Behind the heat, in which each runs twice.
