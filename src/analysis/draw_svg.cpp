@@ -24,7 +24,7 @@ constexpr double kPad = 7;                    // beside a text in its node
 constexpr double kLabelGap = 15, kGap = 12;
 // Beside a label an edge goes straight down, so that it passes behind none; it then needs room to
 // turn to the side.
-constexpr double kLabelHeight = 11, kTurn = 13;
+constexpr double kLabelHeight = 11, kTurn = 11;
 constexpr double kHeader = 15, kFramePad = 8;
 constexpr double kMargin = 10, kTitle = 24;
 constexpr double kPageShort = 718, kPageLong = 1047;  // A4 without 10 mm at each side, in pixels
