@@ -1,6 +1,7 @@
 // One of the processes of tests/parallel, started by mpirun:
 //
 //   parallel_runner operations
+//   parallel_runner speed          prints how fast sums are; no test
 //   parallel_runner train [--KEY=VALUE...] SOLVER OUT [SOLVER OUT...]
 //
 // `train` runs each solver to its end, and writes all parameters of each process to OUT.RANK.
@@ -9,6 +10,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -108,6 +111,21 @@ void run_operations(Communicator& all) {
   }
 }
 
+void print_speed(Communicator& all) {
+  for (const int64_t count : {2, 2500, 250000, 6250000}) {
+    std::vector<float> values(static_cast<size_t>(count), 1);
+    double best = 1e9;
+    for (int repetition = 0; repetition < 20; ++repetition) {
+      const auto start = std::chrono::steady_clock::now();
+      all.all_reduce({.values = values.data(), .count = count, .factor = 1.0 / all.size()});
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      best = std::min(best, took.count());
+    }
+    if (all.rank() == 0)
+      std::printf("%ld bytes: %.3f ms\n", static_cast<long>(4 * count), 1e3 * best);
+  }
+}
+
 using Options = std::map<std::string, std::string>;
 
 int number_in(const Options& options, const std::string& key) {
@@ -179,6 +197,7 @@ int run(int argc, char** argv) {
   if (processes == nullptr) throw Error("this is no process of mpirun");
   try {
     if (words.at(0) == "operations") run_operations(*processes);
+    if (words.at(0) == "speed") print_speed(*processes);
     for (size_t i = 1; i + 1 < words.size(); i += 2)
       train(processes, options, words[i], words[i + 1]);
   } catch (const std::exception& error) {
