@@ -116,7 +116,7 @@ int import_from(const std::string& path, const std::string& from) {
       const bool better = own->second.is_open() && !time.is_open();
       if (!is_new && !better) continue;
       own->second = time;
-      ++taken;
+      taken += time.state != TimeState::pruned;
     }
   }
   if (!write_tuning_file(path, times)) throw Error("'", path, "' cannot be written");
