@@ -131,11 +131,12 @@ int64_t records_of(const Net& net) {
 }
 
 std::string row(int64_t ranks, const ScaledIteration& scaled, double bucket, int64_t records) {
-  char line[160];
-  std::snprintf(line, sizeof line, "%8ld %14.2f %14.2f %11.1f%% %12.0f %10.0f MB",
+  char rate[32] = "-", line[160];
+  if (records > 0)
+    std::snprintf(rate, sizeof rate, "%.0f", static_cast<double>(records * ranks) / scaled.seconds);
+  std::snprintf(line, sizeof line, "%8ld %14.2f %14.2f %11.1f%% %12s %10.0f MB",
                 static_cast<long>(ranks), 1e3 * scaled.seconds, 1e3 * scaled.exposed,
-                100 * scaled.efficiency, static_cast<double>(records * ranks) / scaled.seconds,
-                bucket / (1 << 20));
+                100 * scaled.efficiency, rate, bucket / (1 << 20));
   return line;
 }
 

@@ -13,7 +13,7 @@ file(GLOB crema_author_headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}
   "${PROJECT_SOURCE_DIR}/src/data/batches/*.hpp" "${PROJECT_SOURCE_DIR}/src/data/boxes/*.hpp"
   "${PROJECT_SOURCE_DIR}/src/data/databases/open_*.hpp" "${PROJECT_SOURCE_DIR}/src/data/databases/tar_source.hpp"
   "${PROJECT_SOURCE_DIR}/src/data/databases/class_file.hpp"
-  "${PROJECT_SOURCE_DIR}/src/data/images/*.hpp"
+  "${PROJECT_SOURCE_DIR}/src/data/images/*.hpp" "${PROJECT_SOURCE_DIR}/src/parallel/*.hpp"
   "${PROJECT_SOURCE_DIR}/src/onnx/operators/array.hpp" "${PROJECT_SOURCE_DIR}/src/onnx/operators/operator.hpp"
   "${PROJECT_SOURCE_DIR}/src/data/records/*.hpp" "${PROJECT_SOURCE_DIR}/src/data/transform/*.hpp")
 if(CREMA_HAS_CUDA)

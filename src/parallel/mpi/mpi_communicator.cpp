@@ -160,8 +160,7 @@ void MpiCommunicator::leave() {
 
 void MpiCommunicator::run_operation(Operation& operation) {
   operation.start();
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point last = begin;
+  Clock::time_point last = Clock::now();  // when something came
   while (!operation.is_done()) {
     if (operation.advance()) {
       last = Clock::now();
