@@ -107,7 +107,7 @@ def test_a_callback_may_stop(solver_file, tmp_path):
         def on_test_end(self, solver, report):
             return report.iteration == 10
 
-    assert crema.train(solver_file, callbacks=[StopAtTest()]).iteration == 10
+    assert crema.train(solver_file, callbacks=[StopAtTest()], overwrite=True).iteration == 10
 
 
 def test_an_exception_keeps_its_traceback(solver_file):
@@ -279,7 +279,7 @@ def test_early_stopping_in_a_training(solver_file):
     stop = crema.EarlyStopping("test_loss", patience=1, min_delta=1e9, restore_best=True)
     solver = crema.Solver(solver_file, {"base_lr": 0.1})
     start = solver.net.params["ip"][0].data.copy()
-    crema.train(solver, callbacks=[stop])
+    crema.train(solver, callbacks=[stop], overwrite=True)
     assert solver.iteration == 10 and stop.best_iteration == 0
     np.testing.assert_array_equal(solver.net.params["ip"][0].data, start)
 
@@ -332,7 +332,8 @@ def test_progress_bar(solver_file):
     shown = out.getvalue().split("\r")[-1]
     assert "20/20" in shown and "loss=" in shown and "lr=" in shown and "test_loss=" in shown
     out = io.StringIO()
-    crema.train(solver_file, callbacks=[crema.ProgressBar(file=out)], iterations=3)
+    crema.train(solver_file, callbacks=[crema.ProgressBar(file=out)], iterations=3,
+                overwrite=True)
     assert "3/3" in out.getvalue()
 
 
