@@ -17,7 +17,6 @@ import statistics
 import time
 
 import torch
-import torch._inductor.config
 from torch import nn
 
 from torch_nets import NETS, Heads
@@ -95,7 +94,8 @@ def measure(args):
     step = inference_step if args.inference else training_step
     if args.compile:
         # Weights do not change in inference, so that the compiler may pack them.
-        torch._inductor.config.freezing = args.inference
+        from torch._inductor import config as inductor  # releases before 2 have none
+        inductor.freezing = args.inference
         net = torch.compile(net)
     for _ in range(args.warmup):
         step(net, data, label)

@@ -39,7 +39,15 @@ class KnownCode {
     const char* const policy = std::getenv("OMP_WAIT_POLICY");
     const std::string_view word = policy != nullptr ? policy : "";
     passive_ = word == "passive" || word == "PASSIVE";
-    if (std::getenv("GOMP_SPINCOUNT") != nullptr || (policy != nullptr && !passive_)) return;
+    if (policy != nullptr && !passive_) return;
+    // So does who binds threads to processors: threads that are made here would all have the first
+    // one's.
+    for (const char* const name :
+         {"GOMP_SPINCOUNT", "GOMP_CPU_AFFINITY", "OMP_PLACES", "OMP_THREAD_LIMIT"})
+      if (std::getenv(name) != nullptr) return;
+    const char* const bind = std::getenv("OMP_PROC_BIND");
+    if (bind != nullptr && std::string_view(bind) != "false" && std::string_view(bind) != "FALSE")
+      return;
     ::dl_iterate_phdr(
         [](dl_phdr_info* info, size_t, void* self) {
           static_cast<KnownCode*>(self)->add(*info);

@@ -1,12 +1,12 @@
 #include "tools/processes.hpp"
 
 #include <gflags/gflags.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
+#include "core/thread_limit.hpp"
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "tools/command_line.hpp"
@@ -40,7 +40,7 @@ void Processes::share_machine(ContextOptions& options) const {
     const Communicator::Process& other = communicator_->process(rank);
     if (other.host == own.host && other.cores == own.cores) ++sharing;
   }
-  options.threads = std::max(1, omp_get_num_procs() / sharing);
+  options.threads = std::max(1, thread_limit().threads() / sharing);
 }
 
 int in_processes(const std::function<int(const Processes& processes)>& command) {

@@ -133,7 +133,8 @@ int64_t records_of(const Net& net) {
 std::string row(int64_t ranks, const ScaledIteration& scaled, double bucket, int64_t records) {
   char rate[32] = "-", line[160];
   if (records > 0)
-    std::snprintf(rate, sizeof rate, "%.0f", static_cast<double>(records * ranks) / scaled.seconds);
+    std::snprintf(rate, sizeof rate, "%.0f",
+                  static_cast<double>(records) * static_cast<double>(ranks) / scaled.seconds);
   std::snprintf(line, sizeof line, "%8ld %14.2f %14.2f %11.1f%% %12s %10.0f MB",
                 static_cast<long>(ranks), 1e3 * scaled.seconds, 1e3 * scaled.exposed,
                 100 * scaled.efficiency, rate, bucket / (1 << 20));

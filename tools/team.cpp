@@ -91,6 +91,8 @@ void ThreadTeam::grow(int shares) {
     try {
       worker.thread = std::thread([this, &worker] { work(worker); });
     } catch (const std::system_error&) {
+      workers_.pop_back();
+      return;
     }
   }
 }
@@ -134,6 +136,9 @@ void ThreadTeam::work(Worker& worker) {
 
 void ThreadTeam::run(Body body, void* data, int shares) {
   grow(shares);
+  // Where the system gives no more threads, code that waits for others in a region would wait
+  // forever.
+  shares = std::min(shares, static_cast<int>(workers_.size()) + 1);
   const uint32_t region = regions_.load(std::memory_order_relaxed) + 1;
   body_ = body;
   data_ = data;

@@ -48,7 +48,7 @@ class ThreadTeam {
     uint32_t begun = 0;  // the number of regions when the thread was made
     /// Number of the last region whose share has somebody to run it.
     std::atomic<uint32_t> claimed{0};
-    std::thread thread;  // none where the system has no more: its share is run by the owner
+    std::thread thread;
   };
 
   void grow(int shares);

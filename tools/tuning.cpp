@@ -113,7 +113,9 @@ int import_from(const std::string& path, const std::string& from) {
     for (const auto& [candidate, time] : problem.times) {
       const auto [own, is_new] = known.times.try_emplace(candidate, time);
       // A time of this machine stays, unless the other one was taken at rest and it was not.
-      const bool better = own->second.is_open() && !time.is_open();
+      const bool better =
+          time.state != TimeState::pruned &&
+          (own->second.state == TimeState::pruned || (own->second.is_open() && !time.is_open()));
       if (!is_new && !better) continue;
       own->second = time;
       taken += time.state != TimeState::pruned;

@@ -30,6 +30,7 @@ class AttentionLayer : public TwoSidedLayer, public TakesParts {
   bool host_reads(int bottom) const override { return bottom == masks(); }
   int parts() const override { return 3; }
   void take_whole() override { whole_ = true; }
+  bool takes_whole() const override { return whole_; }
   bool host_writes() const override { return false; }
 
   void run_forward(const ComputeDevice& device, Blobs bottom, Blobs top) override;

@@ -315,7 +315,7 @@ class InnerProductKernel : public Kernel {
       detail_ +=
           text(i > 0 ? ", " : "", kPassNames[passes[i]], " ",
                take_choice(layer.context(), layer.product_sizes(), product_of(layer, passes[i]),
-                           without_mark(option.choice[i]), products_));
+                           without_mark(option.choice[i]), products_, keeps_));
     }
   }
   void forward(Blobs bottom, Blobs top) override {

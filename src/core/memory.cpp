@@ -24,7 +24,11 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMapFrom = kHugePage;
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kChunkFrom = kMapFrom;  // each block has red zones
+#else
 constexpr size_t kChunkFrom = size_t{32} << 10;
+#endif
 constexpr size_t kChunk = 4 * kHugePage;
 constexpr size_t kPage = 4096;
 

@@ -14,6 +14,8 @@ class TakesParts {
   /// From now on the first bottom is the whole value, and the other bottoms follow it. One gradient
   /// is that of all parts.
   virtual void take_whole() = 0;
+  /// Whether take_whole() was called.
+  virtual bool takes_whole() const = 0;
 };
 
 }  // namespace crema

@@ -18,9 +18,11 @@ std::string key_of(ProductKernel way, bool keeps) {
   return text("gemm @", blas_name());
 }
 
-TunedProblem problem_of(ProductSizes sizes, Product product) {
-  return {text("inner product ", kNames[static_cast<size_t>(product)], " ", omp_get_max_threads(),
-               "t ", sizes.rows, "x", sizes.columns, " by "),
+/// Nets that keep the packed form and nets that do not, such as a test net and its training net,
+/// have other candidates, and so other choices.
+TunedProblem problem_of(ProductSizes sizes, Product product, bool keeps) {
+  return {text("inner product ", keeps ? "kept " : "", kNames[static_cast<size_t>(product)], " ",
+               omp_get_max_threads(), "t ", sizes.rows, "x", sizes.columns, " by "),
           Shape{sizes.batch}};
 }
 
@@ -90,7 +92,8 @@ ProductChoice ProductTrial::choose(Product product, const std::vector<ProductKer
                             return [this, product, way] { run(product, way); };
                           }});
   }
-  const TunedChoice choice = choose_candidate(context_, problem_of(sizes_, product), candidates);
+  const TunedChoice choice =
+      choose_candidate(context_, problem_of(sizes_, product, storage_ != nullptr), candidates);
   return {candidates[choice.candidate].key, choice};
 }
 
@@ -119,13 +122,13 @@ void ProductTrial::run(Product product, ProductKernel way) {
 }
 
 std::string take_choice(Context& context, ProductSizes sizes, Product product,
-                        const std::string& key, FasterProducts& products) {
+                        const std::string& key, FasterProducts& products, bool keeps) {
   ProductKernel way = ProductKernel::library;
   for (const ProductKernel other : {ProductKernel::thin, ProductKernel::packed}) {
     if (key == key_of(other, false) || key == key_of(other, true)) way = other;
   }
   products.choose(product, way);
-  context.tuner().choose(problem_of(sizes, product).name(), key);
+  context.tuner().choose(problem_of(sizes, product, keeps).name(), key);
   return key.substr(0, key.find(" @"));
 }
 

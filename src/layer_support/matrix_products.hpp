@@ -125,8 +125,9 @@ class ProductTrial {
 };
 
 /// Takes the choice of the key, and tells the tuner of the context. Returns its name for a summary:
-/// "gemm", "thin", "packed", or "kept" where the packed form is kept.
+/// "gemm", "thin", "packed", or "kept" where the packed form is kept. `keeps`: whether that was one
+/// of the ways.
 std::string take_choice(Context& context, ProductSizes sizes, Product product,
-                        const std::string& key, FasterProducts& products);
+                        const std::string& key, FasterProducts& products, bool keeps = false);
 
 }  // namespace crema

@@ -246,7 +246,10 @@ bool StoredWeights::read() {
 const StoredWeights::Piece* StoredWeights::piece_of(const BlobProto& blob) const {
   const google::protobuf::UnknownFieldSet& unknown = blob.unknown_fields();
   for (int i = 0; i < unknown.field_count(); ++i) {
-    if (unknown.field(i).number() == kPieceField) return &pieces_[unknown.field(i).varint()];
+    if (unknown.field(i).number() == kPieceField &&
+        unknown.field(i).type() == google::protobuf::UnknownField::TYPE_VARINT &&
+        unknown.field(i).varint() < pieces_.size())
+      return &pieces_[unknown.field(i).varint()];
   }
   return nullptr;
 }

@@ -49,6 +49,8 @@ void read_lines(const std::string& path, LinePlace& place,
   if (!file.is_open() && errno == ENOENT) return;
   if (!file.is_open()) throw Error("cannot read '", path, "': ", std::strerror(errno)).about(path);
   if (!file.is_regular()) return;
+  if (place.file != 0 && file.inode() != place.file)
+    return;  // is_another_file() of the next call says so
   place.file = file.inode();
   std::string piece;
   size_t filled = 0;

@@ -100,6 +100,8 @@ bool append(Graph& graph, NodeId id, const Use& use) {
 bool cuts_last_axis(const Plan& plan, NodeId id) {
   const Layer& layer = *plan.node(id).layer;
   if (layer.type() != "Slice" || plan.node(id).bottoms.size() != 1) return false;
+  // Parts of given sizes may be equal in these shapes alone.
+  if (layer.param().slice_param().slice_point_size() > 0) return false;
   const Shape whole = plan.blobs[plan.node(id).bottoms[0]]->shape();
   const int axis = whole.rank() - 1;
   return std::ranges::all_of(plan.node(id).tops, [&](ValueId top) {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/parallel.hpp"
+#include "core/takes_parts.hpp"
 #include "crema/registry.hpp"
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
@@ -49,7 +50,11 @@ std::unique_ptr<Layer> make_layer(const Plan& plan, NodeId id) {
                                                             .trains = false,
                                                             .arithmetic = of.arithmetic()});
   // What the tail reads comes behind the layer's own bottoms.
-  const auto own = static_cast<size_t>(of.param().bottom_size());
+  auto own = static_cast<size_t>(of.param().bottom_size());
+  if (const auto* parts = dynamic_cast<const TakesParts*>(&of); parts && parts->takes_whole()) {
+    dynamic_cast<TakesParts&>(*layer).take_whole();
+    own -= static_cast<size_t>(parts->parts()) - 1;
+  }
   layer->setup(Blobs(plan.bottoms[id]).first(own), plan.tops[id]);
   for (size_t i = 0; i < of.params().size(); ++i) {
     Parameter& parameter = *layer->params()[i];

@@ -518,8 +518,17 @@ double Trainer::run_passes() {
     // The others have to hear of it, behind the passes.
     if (!std::isfinite(pass_loss) && !processes_) throw_not_finite(*net_, iteration_, pass_loss);
     loss += pass_loss;
-    if (processes_ && pass + 1 == param_->iter_size()) begin_exchange(loss / param_->iter_size());
-    net_->backward();
+    if (!processes_ || pass + 1 < param_->iter_size()) {
+      net_->backward();
+      continue;
+    }
+    begin_exchange(loss / param_->iter_size());
+    try {
+      net_->backward();
+    } catch (...) {
+      abandon_exchange();
+      throw;
+    }
   }
   loss /= param_->iter_size();
   return processes_ ? loss_of_all(loss) : loss;

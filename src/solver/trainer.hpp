@@ -176,6 +176,9 @@ class Trainer {
   /// Before the last backward pass of an iteration: its loss, and gradients that are complete, go
   /// to the other processes from now on.
   void begin_exchange(double loss);
+  /// Waits for what begin_exchange() began, where the pass behind it failed: it writes to memory
+  /// that goes with the trainer.
+  void abandon_exchange();
   /// Behind that pass: the mean over the processes of the loss, `own` that of this one. Error where
   /// it is not finite. The gradients are on their way, or come here.
   double loss_of_all(double own);

@@ -93,7 +93,7 @@ std::string packed(double loss, const std::map<std::string, std::vector<double>>
 std::map<std::string, std::vector<double>> unpacked(const std::string& text, double& loss) {
   const char* at = text.data();
   const auto take = [&](void* to, size_t bytes) {
-    std::memcpy(to, at, bytes);
+    if (bytes > 0) std::memcpy(to, at, bytes);
     at += bytes;
   };
   take(&loss, sizeof loss);
@@ -169,7 +169,7 @@ void Trainer::divide_tests() {
   if (!processes_) return;
   const int size = processes_->size();
   for (int& batches : test_iterations_) {
-    const int each = (batches + size - 1) / size;
+    const int each = batches / size + (batches % size != 0 ? 1 : 0);
     if (each * size != batches)
       context_.log(Severity::warning, text("test_iter ", batches, " does not divide by ", size,
                                            " processes: each of "
@@ -251,6 +251,15 @@ SolverAction Trainer::asked() {
   // The last iteration has agreed with its loss, so that none waits for that alone.
   if (const auto agreed = std::exchange(agreed_, {})) return *agreed;
   return static_cast<SolverAction>(agree(static_cast<int>(own())));
+}
+
+void Trainer::abandon_exchange() {
+  try {
+    processes_->wait(loss_ticket_);
+    if (exchange_) exchange_->finish();
+  } catch (const Error&) {
+    // The others have ended; the error of the pass says why.
+  }
 }
 
 void Trainer::begin_exchange(double loss) {

@@ -49,7 +49,8 @@ TEST_F(FailuresTest, AStoppedProcessEndsAll) {
 }
 
 TEST_F(FailuresTest, AProcessThatTakesNoPartEndsAll) {
-  expect_end("hang", {"rank 1 (host ", "alive, but has taken no part", "for 3 s"}, "--patience=3");
+  expect_end("hang", {"rank 1 (host ", "alive, but has taken no part", "for 15 s"},
+             "--patience=15");
 }
 
 TEST_F(FailuresTest, AnErrorOfOneProcessEndsAll) {

@@ -240,7 +240,7 @@ def test_snapshots_hold_the_state(tmp_path):
 def test_the_program_runs_layers_in_python(tmp_path):
     solver = tmp_path / "solver.prototxt"
     solver.write_text(solver_text(tmp_path))
-    run = subprocess.run([sys.executable, "-m", "crema", "train", "--solver", str(solver)],
+    run = subprocess.run([sys.executable, "-m", "crema", "train", "--solver", str(solver), "--run_dir=none"],
                          capture_output=True, text=True, cwd=os.path.dirname(__file__))
     assert run.returncode == 0, run.stderr
     assert "Optimization Done." in run.stderr + run.stdout

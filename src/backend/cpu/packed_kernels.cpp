@@ -63,7 +63,7 @@ void tile(const PackedTile& t) {
   for (int m = 0; m < M; ++m) {
     if (m == t.rows) return;
     float* const c = t.c + m * t.c_row;
-    const float* const added = t.added + m * t.added_row;
+    const float* const added = (t.added != nullptr ? t.added + m * t.added_row : nullptr);
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
       const bool part = n + 1 == N && !whole;

@@ -3,12 +3,13 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "backend/onednn/onednn.hpp"
 #include "core/parallel.hpp"
@@ -292,12 +293,10 @@ class BackwardWeights : public ConvolutionPrimitive {
   Reorder write_, add_;  // empty where the gradient lies plainly
 };
 
-using AnyDesc = std::variant<ForwardDesc, BackwardDataDesc, BackwardWeightsDesc>;
-
-/// An implementation, and what makes it.
+/// An implementation, and what makes it in a forward pass.
 struct Implementation {
   std::string name;
-  AnyDesc desc;
+  std::optional<ForwardDesc> desc;
 };
 
 struct Implementations {
@@ -305,17 +304,21 @@ struct Implementations {
   std::string why;  // where there is none
 };
 
-/// A copy that stays as it is when the walk goes on.
+/// A copy that stays as it is when the walk goes on; none of gradients.
 template <class Desc>
-Desc kept(const Desc& desc) {
+std::optional<ForwardDesc> kept(const Desc& desc) {
+  if constexpr (std::is_same_v<Desc, ForwardDesc>) {
 #if DNNL_VERSION_MAJOR >= 3
-  dnnl_primitive_desc_t copy = nullptr;
-  dnnl::error::wrap_c_api(dnnl_primitive_desc_clone(&copy, desc.get()),
-                          "could not clone a primitive descriptor");
-  return Desc(copy);
+    dnnl_primitive_desc_t copy = nullptr;
+    dnnl::error::wrap_c_api(dnnl_primitive_desc_clone(&copy, desc.get()),
+                            "could not clone a primitive descriptor");
+    return ForwardDesc(copy);
 #else
-  return desc;
+    return desc;
 #endif
+  } else {
+    return std::nullopt;
+  }
 }
 
 /// Those of an algorithm for a pass of a problem that are worth a measurement.
@@ -348,9 +351,11 @@ std::shared_ptr<const Implementations> known_implementations(const ConvolutionPr
   constexpr size_t kMost = 2048;  // a kB or two each
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const Implementations>> known;
-  // What oneDNN offers depends on the number of threads, too.
-  const std::string key = text(problem.key(), " ", to_string(pass), " ", static_cast<int>(kind),
-                               " ", omp_get_max_threads());
+  // What oneDNN offers depends on the number of threads, too. The key of the problem rounds a
+  // slope.
+  const std::string key =
+      text(problem.key(), " ", std::bit_cast<uint32_t>(problem.relu.value_or(0)), " ",
+           to_string(pass), " ", static_cast<int>(kind), " ", omp_get_max_threads());
   {
     const std::lock_guard lock(mutex);
     if (const auto found = known.find(key); found != known.end()) return found->second;
@@ -362,19 +367,15 @@ std::shared_ptr<const Implementations> known_implementations(const ConvolutionPr
   return known.insert_or_assign(key, found).first->second;
 }
 
-std::unique_ptr<ConvolutionPrimitive> make_of(const ConvolutionProblem& problem,
-                                              const AnyDesc& any) {
-  return std::visit(
-      [&]<class Desc>(const Desc& desc) -> std::unique_ptr<ConvolutionPrimitive> {
-        if constexpr (std::is_same_v<Desc, ForwardDesc>) {
-          return std::make_unique<Forward>(problem, desc);
-        } else if constexpr (std::is_same_v<Desc, BackwardDataDesc>) {
-          return std::make_unique<BackwardData>(problem, desc);
-        } else {
-          return std::make_unique<BackwardWeights>(problem, desc);
-        }
-      },
-      any);
+template <class Desc>
+std::unique_ptr<ConvolutionPrimitive> make_of(const ConvolutionProblem& problem, const Desc& desc) {
+  if constexpr (std::is_same_v<Desc, ForwardDesc>) {
+    return std::make_unique<Forward>(problem, desc);
+  } else if constexpr (std::is_same_v<Desc, BackwardDataDesc>) {
+    return std::make_unique<BackwardData>(problem, desc);
+  } else {
+    return std::make_unique<BackwardWeights>(problem, desc);
+  }
 }
 
 }  // namespace
@@ -408,11 +409,13 @@ std::unique_ptr<ConvolutionPrimitive> Convolutions::make(const ConvolutionProble
   const auto algorithm = implementation.starts_with(kWinograd)
                              ? dnnl::algorithm::convolution_winograd
                              : dnnl::algorithm::convolution_direct;
-  const auto known = known_implementations(problem, pass, algorithm);
-  if (const auto found = std::ranges::find(known->all, implementation, &Implementation::name);
-      found != known->all.end())
-    return make_of(problem, found->desc);
-  // One that is not worth a measurement, but is asked for.
+  // A descriptor of a gradient points to that of the forward pass, which ends with the walk.
+  if (pass == ConvolutionPass::forward) {
+    const auto known = known_implementations(problem, pass, algorithm);
+    if (const auto found = std::ranges::find(known->all, implementation, &Implementation::name);
+        found != known->all.end())
+      return make_of(problem, *found->desc);
+  }
   std::unique_ptr<ConvolutionPrimitive> made;
   std::string why;
   attempt(why, [&] {
