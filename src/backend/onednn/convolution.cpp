@@ -1,13 +1,6 @@
 #include "backend/onednn/convolution.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
-#include <bit>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -293,91 +286,6 @@ class BackwardWeights : public ConvolutionPrimitive {
   Reorder write_, add_;  // empty where the gradient lies plainly
 };
 
-/// An implementation, and what makes it in a forward pass.
-struct Implementation {
-  std::string name;
-  std::optional<ForwardDesc> desc;
-};
-
-struct Implementations {
-  std::vector<Implementation> all;
-  std::string why;  // where there is none
-};
-
-/// A copy that stays as it is when the walk goes on; none of gradients.
-template <class Desc>
-std::optional<ForwardDesc> kept(const Desc& desc) {
-  if constexpr (std::is_same_v<Desc, ForwardDesc>) {
-#if DNNL_VERSION_MAJOR >= 3
-    dnnl_primitive_desc_t copy = nullptr;
-    dnnl::error::wrap_c_api(dnnl_primitive_desc_clone(&copy, desc.get()),
-                            "could not clone a primitive descriptor");
-    return ForwardDesc(copy);
-#else
-    return desc;
-#endif
-  } else {
-    return std::nullopt;
-  }
-}
-
-/// Those of an algorithm for a pass of a problem that are worth a measurement.
-Implementations find_implementations(const ConvolutionProblem& problem, ConvolutionPass pass,
-                                     dnnl::algorithm kind) {
-  Implementations found;
-  // Each ISA has its own version of much the same kernels: those for the best one will do.
-  std::string best_isa;
-  attempt(found.why, [&] {
-    walk(problem, pass, kind, [&](const auto& desc, const std::string& name) {
-      if (without_vectors(name)) return false;
-      if (!isa_of(name).empty()) {
-        if (best_isa.empty()) best_isa = isa_of(name);
-        if (isa_of(name) != best_isa) return false;
-      }
-      if (std::ranges::find(found.all, name, &Implementation::name) == found.all.end())
-        found.all.push_back({name, kept(desc)});
-      return false;
-    });
-    return true;
-  });
-  return found;
-}
-
-/// The same, remembered: to ask oneDNN takes a quarter of a millisecond, a net asks twice for each
-/// layer and pair of formats, and has many layers of one problem.
-std::shared_ptr<const Implementations> known_implementations(const ConvolutionProblem& problem,
-                                                             ConvolutionPass pass,
-                                                             dnnl::algorithm kind) {
-  constexpr size_t kMost = 2048;  // a kB or two each
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const Implementations>> known;
-  // What oneDNN offers depends on the number of threads, too. The key of the problem rounds a
-  // slope.
-  const std::string key =
-      text(problem.key(), " ", std::bit_cast<uint32_t>(problem.relu.value_or(0)), " ",
-           to_string(pass), " ", static_cast<int>(kind), " ", omp_get_max_threads());
-  {
-    const std::lock_guard lock(mutex);
-    if (const auto found = known.find(key); found != known.end()) return found->second;
-  }
-  const auto found =
-      std::make_shared<const Implementations>(find_implementations(problem, pass, kind));
-  const std::lock_guard lock(mutex);
-  if (known.size() >= kMost) known.clear();
-  return known.insert_or_assign(key, found).first->second;
-}
-
-template <class Desc>
-std::unique_ptr<ConvolutionPrimitive> make_of(const ConvolutionProblem& problem, const Desc& desc) {
-  if constexpr (std::is_same_v<Desc, ForwardDesc>) {
-    return std::make_unique<Forward>(problem, desc);
-  } else if constexpr (std::is_same_v<Desc, BackwardDataDesc>) {
-    return std::make_unique<BackwardData>(problem, desc);
-  } else {
-    return std::make_unique<BackwardWeights>(problem, desc);
-  }
-}
-
 }  // namespace
 
 std::string Convolutions::revision() const {
@@ -391,11 +299,20 @@ std::vector<std::string> Convolutions::implementations(const ConvolutionProblem&
                                                        std::string& why) const {
   std::vector<std::string> names;
   const auto collect = [&](dnnl::algorithm kind) {
-    const auto found = known_implementations(problem, pass, kind);
-    if (found->all.empty() && !found->why.empty()) why = found->why;
-    for (const Implementation& one : found->all) {
-      if (std::ranges::find(names, one.name) == names.end()) names.push_back(one.name);
-    }
+    // Each ISA has its own version of much the same kernels: those for the best one will do.
+    std::string best_isa;
+    attempt(why, [&] {
+      walk(problem, pass, kind, [&](const auto&, const std::string& name) {
+        if (without_vectors(name)) return false;
+        if (!isa_of(name).empty()) {
+          if (best_isa.empty()) best_isa = isa_of(name);
+          if (isa_of(name) != best_isa) return false;
+        }
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+        return false;
+      });
+      return true;
+    });
   };
   if (algorithm != ConvolutionAlgorithm::winograd) collect(dnnl::algorithm::convolution_direct);
   if (algorithm != ConvolutionAlgorithm::direct) collect(dnnl::algorithm::convolution_winograd);
@@ -409,18 +326,21 @@ std::unique_ptr<ConvolutionPrimitive> Convolutions::make(const ConvolutionProble
   const auto algorithm = implementation.starts_with(kWinograd)
                              ? dnnl::algorithm::convolution_winograd
                              : dnnl::algorithm::convolution_direct;
-  // A descriptor of a gradient points to that of the forward pass, which ends with the walk.
-  if (pass == ConvolutionPass::forward) {
-    const auto known = known_implementations(problem, pass, algorithm);
-    if (const auto found = std::ranges::find(known->all, implementation, &Implementation::name);
-        found != known->all.end())
-      return make_of(problem, *found->desc);
-  }
   std::unique_ptr<ConvolutionPrimitive> made;
+  const auto take = [&](const auto& desc) {
+    using Desc = std::decay_t<decltype(desc)>;
+    if constexpr (std::is_same_v<Desc, ForwardDesc>) {
+      made = std::make_unique<Forward>(problem, desc);
+    } else if constexpr (std::is_same_v<Desc, BackwardDataDesc>) {
+      made = std::make_unique<BackwardData>(problem, desc);
+    } else {
+      made = std::make_unique<BackwardWeights>(problem, desc);
+    }
+  };
   std::string why;
   attempt(why, [&] {
     walk(problem, pass, algorithm, [&](const auto& desc, const std::string& name) {
-      if (name == implementation) made = make_of(problem, desc);
+      if (name == implementation) take(desc);
       return made != nullptr;
     });
     return true;
