@@ -27,13 +27,14 @@ TEST(Scores, OfATestNetChangeNothingOfItsPlan) {
         "mobilenet_v2_cifar10/train_val.prototxt"}) {
     SCOPED_TRACE(file);
     const NetParameter param = test::small_training_net(file);
-    Context context({.tune = false});
+    // One each: a context remembers what was chosen, and an engine says so.
+    Context context({.tune = false}), other({.tune = false});
     NetOptions options{.phase = Phase::test};
     const std::vector<std::string> scores = score_blobs(param, options);
     ASSERT_FALSE(scores.empty());
     const Net plain(param, context, options);
     options.keep = scores;
-    const Net keeping(param, context, options);
+    const Net keeping(param, other, options);
     EXPECT_EQ(steps_of(keeping), steps_of(plain));
   }
 }

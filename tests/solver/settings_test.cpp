@@ -89,7 +89,7 @@ TEST(SolverSettings, WithoutWhatTheyActOnHaveNoEffect) {
   expect("show_per_class_result: true", "test_iter", "test_iter: 1");
   expect("snapshot_best_net: 1", "snapshot_best", "snapshot_best: 'loss'");
   expect("snapshot_best_is: LEAST", "snapshot_best", "snapshot_best: 'loss'");
-  expect("snapshot_best_count: 2", "snapshot_best", "snapshot_best: 'loss'");
+  expect("snapshot_best_count: 2", "snapshot_best", "snapshot_best: 'loss' snapshot_keep: 1");
   expect("test_every_epochs: 2", "test_iter", "test_iter: 1");
   expect("rollback_factor: 0.1", "on_nan: ROLLBACK", "on_nan: ROLLBACK");
   expect("rollback_most: 2", "on_nan: ROLLBACK", "on_nan: ROLLBACK");
@@ -124,7 +124,9 @@ TEST(SolverSettings, EachIsReadOrSaysThatItIsNot) {
       "snapshot_diff", "snapshot_format", "snapshot_after_train", "snapshot_keep", "snapshot_best",
       "weights", "solver_mode", "random_seed",
       // lengths and ends, and Errors for what contradicts them
-      "max_epochs", "max_hours", "early_stop", "on_nan", "on_oom"};
+      "max_epochs", "max_hours", "early_stop", "on_nan", "on_oom",
+      // several processes (solver/trainer_processes.cpp)
+      "batch_semantics", "parallel_mode", "gradient_type"};
   const auto* type = SolverParameter::descriptor();
   for (int i = 0; i < type->field_count(); ++i) {
     const auto* field = type->field(i);
