@@ -50,6 +50,19 @@ constexpr const char* kSequence = R"(
           inner_product_param { num_output: 10 axis: 2 weight_filler { type: 'xavier' } } }
   layer { name: 'prob' type: 'Softmax' bottom: 'ip' top: 'prob' softmax_param { axis: 2 } })";
 
+/// Attention, which reads the parts of a Slice where they lie.
+constexpr const char* kAttention = R"(
+  name: 'attention'
+  layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 5 dim: 8 } } }
+  layer { name: 'qkv' type: 'InnerProduct' bottom: 'x' top: 'qkv'
+          inner_product_param { num_output: 36 axis: 2 weight_filler { type: 'xavier' } } }
+  layer { name: 'cut' type: 'Slice' bottom: 'qkv' top: 'q' top: 'k' top: 'v' slice_param { axis: 2 } }
+  layer { name: 'heads' type: 'Attention' bottom: 'q' bottom: 'k' bottom: 'v' top: 'heads'
+          attention_param { num_heads: 2 } }
+  layer { name: 'ip' type: 'InnerProduct' bottom: 'heads' top: 'ip'
+          inner_product_param { num_output: 10 axis: 2 weight_filler { type: 'xavier' } } }
+  layer { name: 'prob' type: 'Softmax' bottom: 'ip' top: 'prob' softmax_param { axis: 2 } })";
+
 void fill_input(Net& net, int image) {
   Tensor& x = net.input("x");
   float* const values = x.overwrite<float>();
@@ -116,8 +129,12 @@ TEST_P(RunnerThreads, GiveTheAnswersOfTheNet) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, RunnerThreads, testing::Values(kNet, kSequence),
-                         [](const auto& net) { return net.index == 0 ? "Images" : "Sequences"; });
+INSTANTIATE_TEST_SUITE_P(Nets, RunnerThreads, testing::Values(kNet, kSequence, kAttention),
+                         [](const auto& net) {
+                           return net.index == 0   ? "Images"
+                                  : net.index == 1 ? "Sequences"
+                                                   : "Attention";
+                         });
 
 TEST(Runner, SharesParametersAndHasActivationsOfItsOwn) {
   Context context({.threads = 1});
