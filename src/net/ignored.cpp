@@ -1,9 +1,12 @@
-// Warns of settings that have no effect here: those of forks, and those of other layer types.
+// Warns of settings that have no effect here: those of forks, and those of other layer types. Says
+// what was upgraded.
 #include <algorithm>
 
 #include "core/published_engine.hpp"
 #include "core/published_types.hpp"
 #include "model/set_field.hpp"
+#include "model/source_map.hpp"
+#include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
@@ -158,6 +161,17 @@ void note_ignored_fields(Plan& plan, const NetParameter& net) {
   }
   note_settings_of_others(plan, net);
   note_fillers_without_type(plan, net);
+}
+
+void note_upgrade(Plan& plan, const NetUpgrade& upgrade, const SourceMap& source) {
+  for (const auto& warning : upgrade.warnings) plan.note(warning, Severity::warning);
+  if (!upgrade.is_old) return;
+  const std::string command = source.file().empty() ? "crema upgrade-net-proto-binary OLD NEW"
+                              : source.is_nested()
+                                  ? text("crema upgrade-solver-proto-text ", source.file(), " NEW")
+                                  : text("crema upgrade-net-proto-text ", source.file(), " NEW");
+  plan.note(text("the net is in an old form and was upgraded (", joined(upgrade.changes, "; "),
+                 "); `", command, "` writes it in the current form"));
 }
 
 }  // namespace crema

@@ -66,18 +66,6 @@ Arithmetic arithmetic_of(const NetParameter& net, const NetOptions& options) {
   return arithmetic;
 }
 
-/// Logs that the net is in an old form, and how to rewrite it.
-void note_upgrade(Plan& plan, const NetUpgrade& upgrade, const SourceMap& source) {
-  for (const auto& warning : upgrade.warnings) plan.note(warning, Severity::warning);
-  if (!upgrade.is_old) return;
-  const std::string command = source.file().empty() ? "crema upgrade-net-proto-binary OLD NEW"
-                              : source.is_nested()
-                                  ? text("crema upgrade-solver-proto-text ", source.file(), " NEW")
-                                  : text("crema upgrade-net-proto-text ", source.file(), " NEW");
-  plan.note(text("the net is in an old form and was upgraded (", joined(upgrade.changes, "; "),
-                 "); `", command, "` writes it in the current form"));
-}
-
 std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, Context& context,
                             const NetOptions& options) {
   const Span of_net(SpanKind::build, [] { return "net"; });

@@ -26,6 +26,7 @@
 
 namespace crema {
 
+struct NetUpgrade;  // model/upgrade/upgrade.hpp
 /// Noise on a parameter of a layer, for that layer alone.
 struct ParameterNoise {
   Parameter* parameter = nullptr;
@@ -154,6 +155,8 @@ NetParameter layers_of(const NetParameter& net, NetOptions options);
 void freeze_layers(Plan& plan, NetParameter& net);
 /// ignored.cpp: warns of fields that are set but have no effect.
 void note_ignored_fields(Plan& plan, const NetParameter& net);
+/// Logs that the net is in an old form, and how to rewrite it.
+void note_upgrade(Plan& plan, const NetUpgrade& upgrade, const SourceMap& source);
 /// The settings that layers of the type read and that have a bias_term: "convolution_param"; ""
 /// without such.
 std::string settings_with_bias_term(const std::string& type);
